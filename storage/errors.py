@@ -1,0 +1,23 @@
+"""What storage raises when it cannot do its work; what a rule refuses is an outcome (refusals.py)."""
+
+from __future__ import annotations
+
+
+class StorageError(Exception):
+    """The root of every error that storage raises; its text names no SQL and no value."""
+
+
+class Unavailable(StorageError):  # noqa: N818 - named for what the caller is told
+    """The database is away, locked or full, or a COMMIT has an unknown result: the work may stand, ask again later."""
+
+
+class Overloaded(StorageError):  # noqa: N818 - named for what the caller is told
+    """More work waits than the bound allows; nothing was done and nothing will be."""
+
+
+class AuditUnavailable(StorageError):  # noqa: N818 - named for what the caller is told
+    """The audit file cannot be written: this batch's work stands, or was refused before its transaction began."""
+
+
+class SchemaOutOfDate(StorageError):  # noqa: N818 - named for what the caller is told
+    """The database is not at the revision that this code was written for; the text says which command mends it."""
