@@ -1,0 +1,45 @@
+"""Rules for examples: where there has to be one, and that each is what its schema asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from tools.lint.document import Fault, Pointer
+from tools.lint.grammar import Node, Tree
+
+
+def examples(tree: Tree, node: Node) -> Iterator[tuple[Pointer, Any]]:
+    """Yield the place and the value of each example of a parameter, a header or a media type."""
+    if "example" in node.value:
+        yield (*node.pointer, "example"), node.value["example"]
+    for example in tree.children(node, "examples").values():
+        if "value" in example.value:
+            yield (*example.pointer, "value"), example.value["value"]
+
+
+def example(tree: Tree) -> Iterator[Fault]:
+    """Parameters, request bodies and answers with a body have an example."""
+    for node in tree.every("parameter", "media"):
+        if not any(examples(tree, node)):
+            yield Fault(node.pointer, "has no example")
+
+
+def example_valid(tree: Tree) -> Iterator[Fault]:
+    """An example satisfies its schema, formats included; so does a default."""
+    for node in tree.every("parameter", "header", "media"):
+        schema = tree.child(node, "schema")
+        if schema is not None:
+            for pointer, value in examples(tree, node):
+                yield from _faults(tree, schema, pointer, value)
+    for node in tree.every("schema"):
+        for keyword in ("example", "default"):
+            if keyword in node.value:
+                yield from _faults(tree, node, (*node.pointer, keyword), node.value[keyword])
+        for place, value in enumerate(node.value.get("examples", [])):
+            yield from _faults(tree, node, (*node.pointer, "examples", str(place)), value)
+
+
+def _faults(tree: Tree, schema: Node, pointer: Pointer, value: Any) -> Iterator[Fault]:
+    for error in tree.validator(schema).iter_errors(value):
+        yield Fault((*pointer, *map(str, error.instance_path)), error.message)

@@ -1,0 +1,176 @@
+"""Rules for refusals: the catalogue in x-problems, the codes of each response, their headers and their causes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+from typing import Any
+
+from tools.lint.document import Fault
+from tools.lint.grammar import Node, Tree
+from tools.lint.rules.examples import examples
+from tools.lint.vocabulary import GATEWAY_CODES
+
+MEDIA_TYPE = "application/problem+json"
+_PROBLEM = {"$ref": "#/components/schemas/Problem"}
+_REFUSAL = re.compile(r"[45][0-9]{2}")
+# A status that means nothing to a client without its header (RFC 9110 sections 11.6.1, 15.5.6, 10.2.3).
+_HEADERS = {401: "WWW-Authenticate", 405: "Allow", 429: "Retry-After", 503: "Retry-After"}
+
+
+def problem_media_type(tree: Tree) -> Iterator[Fault]:
+    """A refusal is a problem (RFC 9457) and nothing else."""
+    for _, _, response in _refusals(tree):
+        if list(response.value.get("content", {})) != [MEDIA_TYPE]:
+            yield Fault(response.pointer, f"has other content than {MEDIA_TYPE}")
+
+
+def problem_code(tree: Tree) -> Iterator[Fault]:
+    """A refusal lists its codes beside the Problem, and the catalogue has each of them with that status."""
+    for _, status, response in _refusals(tree):
+        codes = _codes(response)
+        if not codes:
+            yield Fault(response.pointer, "does not list its codes: allOf of Problem and an enum of `code`")
+        for code in codes:
+            if tree.root["x-problems"].get(code, {}).get("status") != int(status):
+                yield Fault(response.pointer, f"{code} has not the status {status} in x-problems")
+
+
+def problem_unused(tree: Tree) -> Iterator[Fault]:
+    """Each code of the catalogue is given by an operation, or by the gateway where there is none."""
+    given = {code for _, _, response in _refusals(tree) for code in _codes(response)}
+    for code in tree.root["x-problems"]:
+        if code not in given | GATEWAY_CODES:
+            yield Fault(("x-problems", code), "is given by no operation")
+
+
+def problem_list(tree: Tree) -> Iterator[Fault]:
+    """The closed lists of Problem are sorted, in step with each other, and hold the whole catalogue."""
+    place = ("components", "schemas", "Problem", "properties")
+    properties = _problem(tree).get("properties", {})
+    codes, types = (properties.get(member, {}).get("enum") for member in ("code", "type"))
+    if codes is None and types is None:
+        return
+    if codes is None or types is None or len(codes) != len(types):
+        yield Fault(place, "lists not as many types as codes")
+        return
+    for member, values in (("code", codes), ("type", types)):
+        yield from (Fault((*place, member), f"{b} comes before {a}") for a, b in pairwise(values) if not a < b)
+    listed = dict(zip(codes, types, strict=True))
+    for code, problem in tree.root["x-problems"].items():
+        if listed.get(code) != problem["type"]:
+            yield Fault(("x-problems", code), "stands not, or with another type, in the lists of Problem")
+
+
+def problem_type(tree: Tree) -> Iterator[Fault]:
+    """Two codes have two types."""
+    seen: dict[str, str] = {}
+    for code, problem in tree.root["x-problems"].items():
+        if seen.setdefault(problem["type"], code) != code:
+            yield Fault(("x-problems", code, "type"), f"is the type of {seen[problem['type']]}")
+
+
+def problem_member(tree: Tree) -> Iterator[Fault]:
+    """The members that a code carries are optional members of Problem."""
+    problem = _problem(tree)
+    optional = set(problem.get("properties", {})) - set(problem.get("required", []))
+    for code, entry in tree.root["x-problems"].items():
+        for member in entry.get("members", []):
+            if member not in optional:
+                yield Fault(("x-problems", code, "members"), f"{member} is no optional member of Problem")
+
+
+def problem_header(tree: Tree) -> Iterator[Fault]:
+    """A code of 401, 405, 429 or 503 carries the header of its status."""
+    for code, problem in tree.root["x-problems"].items():
+        header = _HEADERS.get(problem["status"])
+        if header is not None and header not in problem.get("headers", {}):
+            yield Fault(("x-problems", code), f"lacks the header {header}")
+
+
+def response_header(tree: Tree) -> Iterator[Fault]:
+    """A refusal documents, as required, each header of its codes; a fixed value is one that the header's enum has."""
+    for _, _, response in _refusals(tree):
+        for code in _codes(response):
+            for name, value in tree.root["x-problems"].get(code, {}).get("headers", {}).items():
+                header = tree.child(response, "headers", name)
+                if header is None or not header.value.get("required", False):
+                    yield Fault(response.pointer, f"does not document {name}, which {code} carries, as required")
+                elif not _admits(tree, header, value):
+                    yield Fault(header.pointer, f"does not admit {value!r}, with which {code} carries it")
+
+
+def problem_example(tree: Tree) -> Iterator[Fault]:
+    """The example of a refusal is one of its codes, as the catalogue has it."""
+    for _, _, response in _refusals(tree):
+        media = tree.child(response, "content", MEDIA_TYPE)
+        for pointer, value in () if media is None else examples(tree, media):
+            code = value.get("code")
+            entry = tree.root["x-problems"].get(code, {})
+            differing = [name for name in ("status", "title", "type") if value.get(name) != entry.get(name)]
+            if code not in _codes(response) or differing:
+                yield Fault(pointer, f"is not {code} of x-problems: {', '.join(differing) or 'another status'}")
+
+
+def cause(tree: Tree) -> Iterator[Fault]:
+    """An operation documents what its parameters, its body and its security schemes can be refused with."""
+    for operation in tree.every("operation"):
+        documented = {code for _, _, response in _refusals(tree, operation) for code in _codes(response)}
+        for node in _fallible(tree, operation):
+            code = node.value.get("x-problem")
+            if code is not None and code not in documented:
+                yield Fault(
+                    operation.pointer, f"does not document {code}, the x-problem of {'/'.join(node.pointer[-2:])}"
+                )
+        for status in _needed(tree, operation) - set(operation.value["responses"]):
+            yield Fault(operation.pointer, f"can be refused with {status} but does not document it")
+
+
+def _problem(tree: Tree) -> Mapping[str, Any]:
+    schemas: Mapping[str, Mapping[str, Any]] = tree.root.get("components", {}).get("schemas", {})
+    return schemas.get("Problem", {})
+
+
+def _refusals(tree: Tree, *operations: Node) -> Iterator[tuple[Node, str, Node]]:
+    """Yield each operation, status and response that is a refusal; of all operations where none is given."""
+    for operation in operations or tree.every("operation"):
+        for status, response in tree.children(operation, "responses").items():
+            if _REFUSAL.fullmatch(status):
+                yield operation, status, response
+
+
+def _codes(response: Node) -> list[str]:
+    media = response.value.get("content", {}).get(MEDIA_TYPE, {})
+    match media.get("schema"):
+        case {"allOf": [problem, {"properties": {"code": {"enum": [*codes]}}}]} if problem == _PROBLEM:
+            return [str(code) for code in codes]
+    return []
+
+
+def _admits(tree: Tree, header: Node, value: Any) -> bool:
+    schema = tree.child(header, "schema")
+    if schema is None or value is None:
+        return schema is not None
+    if isinstance(value, str):
+        return value in schema.value.get("enum", [])
+    return schema.value.get("type") == "integer" and tree.validator(schema).is_valid(value)
+
+
+def _fallible(tree: Tree, operation: Node) -> Iterator[Node]:
+    yield from tree.parameters(operation)
+    body = tree.child(operation, "requestBody")
+    if body is not None:
+        yield body
+    for requirement in operation.value.get("security", []):
+        for name in requirement:
+            scheme = tree.child(Node("components", ("components",), {}), "securitySchemes", name)
+            if scheme is not None:
+                yield scheme
+
+
+def _needed(tree: Tree, operation: Node) -> set[str]:
+    """The statuses that the gateway gives by itself: 400 for faults without an x-problem, 413 for a long body."""
+    body = tree.child(operation, "requestBody")
+    unnamed = any("x-problem" not in parameter.value for parameter in tree.parameters(operation))
+    return ({"400", "413"} if body is not None else set()) | ({"400"} if unnamed else set())
