@@ -2,5 +2,6 @@
 
 from tools.generator.documents import DocumentError
 from tools.generator.output import Finding, TargetError, check, generate, report
+from tools.generator.stubs import Stub, StubError, stub
 
-__all__ = ["DocumentError", "Finding", "TargetError", "check", "generate", "report"]
+__all__ = ["DocumentError", "Finding", "Stub", "StubError", "TargetError", "check", "generate", "report", "stub"]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
 from urllib.parse import unquote
 
-import yaml
+from tools.lint.document import UnreadableError, read
 
 ValueT = TypeVar("ValueT", str, int, bool)
 
@@ -26,29 +26,6 @@ class DocumentError(Exception):
         self.pointer = pointer
 
 
-class _Loader(yaml.CSafeLoader):
-    """YAML as JSON sees it: no dates, only `true` and `false` are booleans, members are unique text."""
-
-    yaml_implicit_resolvers = {  # noqa: RUF012 - PyYAML reads this table from the class.
-        first: [
-            (tag, pattern)
-            for tag, pattern in resolvers
-            if tag != "tag:yaml.org,2002:timestamp" and (tag != "tag:yaml.org,2002:bool" or first in "tf")
-        ]
-        for first, resolvers in yaml.CSafeLoader.yaml_implicit_resolvers.items()
-    }
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
-        for place, key in enumerate(keys):
-            mark = node.value[place][0].start_mark
-            if not isinstance(key, str):
-                raise yaml.constructor.ConstructorError(None, None, f"the key {key!r} is not text: quote it", mark)
-            if key in keys[:place]:
-                raise yaml.constructor.ConstructorError(None, None, f"the key {key!r} stands here twice", mark)
-        return super().construct_mapping(node, deep=deep)
-
-
 @dataclass(frozen=True, slots=True)
 class Document:
     """An authored document: the name for messages and headers, and its JSON value."""
@@ -58,16 +35,13 @@ class Document:
 
     @classmethod
     def load(cls, path: Path) -> Document:
-        """Read `path`; raises DocumentError where it is not one YAML mapping that JSON can hold."""
+        """Read the document at `path`; raises DocumentError where it is not one mapping of plain YAML."""
         source = f"{path.parent.name}/{path.name}"
         try:
-            value = yaml.load(path.read_text("utf-8"), Loader=_Loader)  # noqa: S506 - a subclass of the safe loader.
-            json.dumps(value, allow_nan=False)
-        except (UnicodeDecodeError, yaml.YAMLError, TypeError, ValueError) as error:
-            raise DocumentError(source, "", f"is not a YAML document: {' '.join(str(error).split())}") from error
-        if not isinstance(value, dict):
-            raise DocumentError(source, "", "is not a mapping")
-        return cls(source, value)
+            return cls(source, read(path).root)
+        except UnreadableError as error:
+            line, column = error.position
+            raise DocumentError(source, "", f"line {line}, column {column}: {error}") from error
 
     @property
     def root(self) -> Node:
