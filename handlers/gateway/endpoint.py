@@ -1,0 +1,172 @@
+"""One operation on one listener: authenticates, binds, calls the handler, renders; it refuses as the document says."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+from urllib.parse import unquote_to_bytes
+
+from starlette.types import Receive, Scope, Send
+
+from generated.runtime import Authenticator, Operation, Problem
+from handlers.gateway.answers import Rendered, entry_answer, problem_answer, renderers
+from handlers.gateway.bodies import Bodies, BytesFault, MediaTypeFault, SchemaFault
+from handlers.gateway.exchange import EXCHANGE, BodyTooLarge, ClientLeft, Exchange
+from handlers.gateway.faults import RETRY_AFTER, Api, Entry, Fault
+from handlers.gateway.parameters import ParameterFault, Parameters
+from handlers.gateway.schemas import Describer
+from storage.errors import AuditUnavailable, Overloaded, StorageError
+
+log = logging.getLogger("gatehouse.gateway")
+
+UNAUTHENTICATED: Final = "The request does not carry credentials that this operation accepts."
+
+
+class Refusal(Exception):
+    """The gateway refuses the request itself, with this entry of the catalogue."""
+
+    def __init__(self, entry: Entry, detail: str) -> None:
+        super().__init__(entry.code)
+        self.entry = entry
+        self.detail = detail
+
+
+class Endpoint:
+    """An ASGI application for one operation, compiled from OPERATION and the contract."""
+
+    def __init__(self, api: Api, operation: Operation, listener: str, describer: Describer) -> None:
+        self.operation = operation
+        self._name = f"{api.name}.{operation.id}"
+        self._handler: Callable[[Any], Any] = getattr(api.service, operation.name)
+        self._documented = frozenset(operation.problems)
+        self._renderers = renderers(operation)
+        self._request = operation.request
+        self._parameters = Parameters(api.contract, operation.parameters)
+        self._path_names = [p.name for p in operation.parameters if p.location == "path"]
+        self._body = Bodies(api.contract, operation.body, describer) if operation.body else None
+        self._limit = operation.body.limit if operation.body else 0
+        self._catalogue = api.catalogue
+        self._entries = _entries(api, operation)
+        self._authenticator, self._unauthenticated = _authentication(api, operation, listener)
+
+    async def __call__(self, scope: Scope, _: Receive, send: Send) -> None:
+        """Answer one request; a client that left is not answered."""
+        exchange: Exchange = scope[EXCHANGE]
+        exchange.operation = self._name
+        exchange.limit = self._limit
+        try:
+            exchange.path_parameters = self._decode_path(scope["path_params"])
+            rendered = await self._answer(exchange)
+        except ClientLeft:
+            return
+        await rendered.send(send)
+
+    async def _answer(self, exchange: Exchange) -> Rendered:
+        try:
+            response = await self._handler(await self._bind(exchange))
+            return self._renderers[type(response)](response)
+        except Problem as problem:
+            if type(problem) in self._documented:
+                return problem_answer(problem, exchange.trace_id)
+            return self._failure(exchange, problem)
+        except Refusal as refusal:
+            return entry_answer(refusal.entry, refusal.detail, exchange.trace_id)
+        except BodyTooLarge:
+            return self._fault(Fault.TOO_LARGE, exchange)
+        except StorageError as error:
+            log.warning("storage: %s", error, extra={"operation": self._name, "traceId": exchange.trace_id})
+            return self._fault(_storage_fault(error), exchange)
+        except (ClientLeft, asyncio.CancelledError):
+            raise
+        except Exception as error:  # noqa: BLE001 - any other fault of a handler is the documented failure, and logged.
+            return self._failure(exchange, error)
+
+    async def _bind(self, exchange: Exchange) -> Any:
+        fields: dict[str, Any] = {"trace_id": exchange.trace_id}
+        if self._authenticator is not None:
+            principal = await self._authenticator(exchange)
+            if principal is None:
+                raise Refusal(self._unauthenticated, UNAUTHENTICATED)
+            fields["principal"] = principal
+        if self._body is None:
+            fields |= self._read_parameters(exchange)
+            return self._request(**fields)
+        raw = await exchange.body()
+        try:
+            media_type = self._body.media_type(raw, exchange.headers)
+        except MediaTypeFault:
+            raise Refusal(self._entries[Fault.MEDIA_TYPE], Fault.MEDIA_TYPE.value) from None
+        fields |= self._read_parameters(exchange)
+        fields["body"] = self._decode_body(self._body, raw, media_type)
+        fields["raw_body"] = raw
+        return self._request(**fields)
+
+    def _read_parameters(self, exchange: Exchange) -> dict[str, Any]:
+        try:
+            return self._parameters.read(exchange.path_parameters, exchange.scope["query_string"], exchange.headers)
+        except ParameterFault as fault:
+            parameter = fault.parameter
+            entry = self._catalogue[parameter.problem] if parameter.problem else self._entries[Fault.PARAMETERS]
+            detail = f"The {parameter.location} parameter {parameter.name} does not satisfy the document."
+            raise Refusal(entry, detail) from None
+
+    def _decode_body(self, bodies: Bodies, raw: bytes, media_type: str | None) -> Any:
+        body = self.operation.body
+        own = self._catalogue[body.problem] if body and body.problem else None
+        try:
+            return bodies.decode(raw, media_type)
+        except BytesFault as fault:
+            entry = own if own and body and body.canonical else self._entries[Fault.BODY]
+            raise Refusal(entry, str(fault)) from None
+        except SchemaFault as fault:
+            where = f"{fault.path} " if fault.path else ""
+            detail = f"The body does not satisfy the document: {where}{fault.phrase}."
+            raise Refusal(own or self._entries[Fault.BODY], detail) from None
+
+    def _decode_path(self, received: Mapping[str, str]) -> dict[str, str]:
+        return {name: _decode_segment(received[f"p{index}"]) for index, name in enumerate(self._path_names)}
+
+    def _fault(self, fault: Fault, exchange: Exchange) -> Rendered:
+        entry = self._entries[fault]
+        headers = (
+            {"Retry-After": str(RETRY_AFTER[fault])} if fault in RETRY_AFTER and "Retry-After" in entry.headers else {}
+        )
+        return entry_answer(entry, fault.value, exchange.trace_id, headers=headers)
+
+    def _failure(self, exchange: Exchange, error: Exception) -> Rendered:
+        log.error("failure", exc_info=error, extra={"operation": self._name, "traceId": exchange.trace_id})
+        return self._fault(Fault.FAILURE, exchange)
+
+
+def _decode_segment(segment: str) -> str:
+    """Decode one path segment; bytes that are not UTF-8 become U+FFFD, and nothing is known by such a name."""
+    return unquote_to_bytes(segment).decode(errors="replace") if "%" in segment else segment
+
+
+def _storage_fault(error: StorageError) -> Fault:
+    if isinstance(error, Overloaded):
+        return Fault.OVERLOADED
+    return Fault.AUDIT_UNAVAILABLE if isinstance(error, AuditUnavailable) else Fault.UNAVAILABLE
+
+
+def _entries(api: Api, operation: Operation) -> dict[Fault, Entry]:
+    """Look up the answer to each fault that the operation can have; a gap in the document is found at start."""
+    faults = {Fault.FAILURE, Fault.UNAVAILABLE, Fault.OVERLOADED, Fault.AUDIT_UNAVAILABLE}
+    if any(parameter.problem is None for parameter in operation.parameters):
+        faults.add(Fault.PARAMETERS)
+    if operation.body is not None:
+        faults |= {Fault.TOO_LARGE, Fault.MEDIA_TYPE, Fault.BODY}
+    return {fault: api.entry(fault, operation) for fault in faults}
+
+
+def _authentication(api: Api, operation: Operation, listener: str) -> tuple[Authenticator[Any] | None, Entry]:
+    """Return the authenticator of the one scheme that counts on `listener`, and what a refusal is answered with."""
+    failure = api.entry(Fault.FAILURE, operation)
+    if not operation.schemes:
+        return None, failure
+    for scheme in operation.schemes:
+        if api.schemes[scheme.name] == listener:
+            return getattr(api.authenticators, scheme.field), api.catalogue[scheme.problem]
+    raise LookupError(f"{operation.id} has no security scheme for the listener {listener}")

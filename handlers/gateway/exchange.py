@@ -1,0 +1,139 @@
+"""One request on its way: what the front notes of it, and what authenticators and the binder read from it."""
+
+from __future__ import annotations
+
+import random
+import re
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from starlette.types import Message, Receive, Scope
+
+EXCHANGE: Final = "gatehouse.exchange"
+TARGET: Final = "gatehouse.target"
+FAULT: Final = "gatehouse.fault"
+
+_TRACEPARENT = re.compile(rb"(?!ff)[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}(?:-.*)?")
+_NO_TRACE = b"0" * 32
+
+
+class ClientLeft(Exception):
+    """The client closed the connection before its request was whole; nobody is there to be answered."""
+
+
+class BodyTooLarge(Exception):
+    """More body bytes came than the operation takes."""
+
+
+class Exchange:
+    """A request, from its first header to the last byte of its answer."""
+
+    __slots__ = (
+        "_body",
+        "_receive",
+        "limit",
+        "more_body",
+        "operation",
+        "path_parameters",
+        "scope",
+        "started",
+        "trace_id",
+    )
+
+    def __init__(self, scope: Scope, receive: Receive) -> None:
+        self.scope = scope
+        self.started = time.perf_counter()
+        self.trace_id = trace_id(scope["headers"])
+        self.operation = "-"
+        self.path_parameters: Mapping[str, str] = {}
+        self.limit = 0
+        self.more_body = True
+        self._receive = receive
+        self._body: bytes | None = None
+
+    @property
+    def method(self) -> str:
+        """The method, as received."""
+        method: str = self.scope["method"]
+        return method
+
+    @property
+    def target(self) -> bytes:
+        """The raw request target, with `?` and query as received (RFC 9112, section 3.2)."""
+        return request_target(self.scope)
+
+    @property
+    def headers(self) -> Sequence[tuple[bytes, bytes]]:
+        """The header fields: lower-case names, values as the front has trimmed them."""
+        headers: Sequence[tuple[bytes, bytes]] = self.scope["headers"]
+        return headers
+
+    @property
+    def client(self) -> str:
+        """The address of the connection's other end, without its port."""
+        client: tuple[str, int] | None = self.scope.get("client")
+        return client[0] if client else ""
+
+    @property
+    def tls(self) -> Mapping[str, Any] | None:
+        """The ASGI TLS extension, where the connection has TLS."""
+        extension: Mapping[str, Any] | None = self.scope.get("extensions", {}).get("tls")
+        return extension
+
+    async def body(self) -> bytes:
+        """Return the whole body, read at the first call.
+
+        Raises BodyTooLarge beyond `limit` bytes, announced or not, and ClientLeft where the body was cut off.
+        """
+        if self._body is None:
+            self._body = await self._read()
+        return self._body
+
+    async def _read(self) -> bytes:
+        if self._announced() > self.limit:
+            raise BodyTooLarge
+        chunks: list[bytes] = []
+        size = 0
+        while self.more_body:
+            message = await self.receive()
+            chunks.append(message["body"])
+            size += len(message["body"])
+            if size > self.limit:
+                raise BodyTooLarge
+        return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+    def _announced(self) -> int:
+        for name, value in self.headers:
+            if name == b"content-length":
+                return int(value)
+        return 0
+
+    async def receive(self) -> Message:
+        """Return the next http.request message; raises ClientLeft instead of giving http.disconnect."""
+        message = await self._receive()
+        if message["type"] != "http.request":
+            raise ClientLeft
+        self.more_body = message.get("more_body", False)
+        message.setdefault("body", b"")
+        return message
+
+
+def request_target(scope: Scope) -> bytes:
+    """Return the raw request target; where the server did not keep it (a test transport), it is put together again."""
+    target: bytes | None = scope.get(TARGET)
+    if target is not None:
+        return target
+    path: bytes = (scope.get("raw_path") or scope["path"].encode()).partition(b"?")[0]
+    query: bytes = scope["query_string"]
+    return path + b"?" + query if query else path
+
+
+def trace_id(headers: Sequence[tuple[bytes, bytes]]) -> str:
+    """Return 32 lower-case hex: the trace id of a valid `traceparent` (W3C Trace Context, section 3.2), else random."""
+    given = [value for name, value in headers if name == b"traceparent"]
+    if len(given) == 1:
+        match = _TRACEPARENT.fullmatch(given[0])
+        if match and match[1] != _NO_TRACE and (given[0][:2] != b"00" or len(given[0]) == 55):
+            return match[1].decode()
+    return f"{random.getrandbits(128) or 1:032x}"

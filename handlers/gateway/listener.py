@@ -1,0 +1,114 @@
+"""A listener: the ASGI application that serves some operations of some documents on one address."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from connexion.lifecycle import ConnexionRequest, ConnexionResponse
+from starlette.types import Receive, Scope, Send
+
+from handlers.gateway.answers import Rendered, entry_answer
+from handlers.gateway.endpoint import Endpoint
+from handlers.gateway.exchange import EXCHANGE, FAULT, Exchange
+from handlers.gateway.faults import Api, Fault
+from handlers.gateway.pages import Page
+from handlers.gateway.reply import Reply
+from handlers.gateway.routing import AllowTable, canonical_path, routed
+from handlers.gateway.schemas import Describer
+from handlers.gateway.telemetry import Metrics, RequestLog
+
+log = logging.getLogger("gatehouse.gateway")
+
+
+class Listener:
+    """Serves what the documents put on the listener `name`, and `pages` beside it.
+
+    The first of `apis` gives its problem shape to paths under no other's prefix.
+    """
+
+    def __init__(
+        self, name: str, apis: Sequence[Api], pages: Mapping[str, Page], metrics: Metrics, request_log: RequestLog
+    ) -> None:
+        self.name = name
+        self._apis = apis
+        self._pages = pages
+        self._metrics = metrics
+        self._request_log = request_log
+        endpoints = {
+            f"{api.name}.{operation.id}": Endpoint(api, operation, name, describer)
+            for api in apis
+            for describer in [Describer(api.contract)]
+            for operation in api.operations
+            if name in operation.listeners
+        }
+        self._allow = AllowTable([endpoint.operation for endpoint in endpoints.values()])
+        self._app = routed(endpoints, self._unrouted, self._wrong_method, self._failed)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one HTTP request."""
+        scope["headers"], hosts = _trimmed(scope["headers"])
+        exchange = scope[EXCHANGE] = Exchange(scope, receive)
+        reply = Reply(exchange, send)
+        try:
+            if scope.get(FAULT) or hosts > 1 or (hosts == 0 and scope["http_version"] != "1.0"):
+                await self.malformed(scope["path"], exchange.trace_id).send(reply)
+            else:
+                scope["path"] = canonical_path(scope["raw_path"])
+                await self._app(scope, receive, reply)
+        finally:
+            seconds = time.perf_counter() - exchange.started
+            self._metrics.answered(exchange.operation, reply.status, seconds)
+            self._request_log.answered(exchange, self.name, reply.status, seconds)
+
+    def malformed(self, path: str, trace_id: str) -> Rendered:
+        """Return the answer to a request that is not well-formed, after which the connection ends."""
+        rendered = self._fault(Fault.MALFORMED, path, trace_id)
+        return Rendered(rendered.status, [*rendered.headers, (b"connection", b"close")], rendered.body, rendered.code)
+
+    async def _unrouted(self, scope: Scope, _: Receive, send: Send) -> None:
+        exchange: Exchange = scope[EXCHANGE]
+        page = self._pages.get(scope["path"])
+        if page is None:
+            rendered = self._fault(Fault.NOT_FOUND, scope["path"], exchange.trace_id)
+        elif exchange.method in {"GET", "HEAD"}:
+            exchange.operation = "plumbing"
+            rendered = page()
+        else:
+            rendered = self._fault(Fault.METHOD_NOT_ALLOWED, scope["path"], exchange.trace_id, {"Allow": "GET, HEAD"})
+        await rendered.send(send)
+
+    async def _wrong_method(self, request: ConnexionRequest, _: Exception) -> ConnexionResponse:
+        scope = request.scope
+        allow = self._allow.allow(scope["path"]) or ""
+        return _through_connexion(
+            self._fault(Fault.METHOD_NOT_ALLOWED, scope["path"], scope[EXCHANGE].trace_id, {"Allow": allow})
+        )
+
+    async def _failed(self, request: ConnexionRequest, error: Exception) -> ConnexionResponse:
+        scope = request.scope
+        log.error("failure outside an operation", exc_info=error, extra={"traceId": scope[EXCHANGE].trace_id})
+        return _through_connexion(self._fault(Fault.FAILURE, scope["path"], scope[EXCHANGE].trace_id))
+
+    def _fault(self, fault: Fault, path: str, trace_id: str, headers: Mapping[str, str] | None = None) -> Rendered:
+        return entry_answer(self._api_of(path).entry(fault), fault.value, trace_id, headers=headers)
+
+    def _api_of(self, path: str) -> Api:
+        return next((api for api in self._apis if api.prefix and path.startswith(api.prefix)), self._apis[0])
+
+
+def _trimmed(headers: Sequence[tuple[bytes, bytes]]) -> tuple[list[tuple[bytes, bytes]], int]:
+    """Return the fields without white space around values (RFC 9110, section 5.5), and the number of Host fields."""
+    hosts = 0
+    trimmed = []
+    for name, value in headers:
+        hosts += name == b"host"
+        trimmed.append((name, value.strip(b" \t")))
+    return trimmed, hosts
+
+
+def _through_connexion(rendered: Rendered) -> Any:
+    headers = {name.decode(): value.decode() for name, value in rendered.headers}
+    return ConnexionResponse(status_code=rendered.status, headers=headers, body=rendered.body)

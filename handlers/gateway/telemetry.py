@@ -1,0 +1,136 @@
+"""What the server tells of itself: a structured line a request, and metrics; never a body, key, token or signature."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+import time
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Any, Final, TextIO
+
+import orjson
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+
+from handlers.gateway.exchange import Exchange
+
+_FLUSH_SECONDS: Final = 0.1
+_FLUSH_LINES: Final = 512
+_LATENCY_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+_BATCH_BUCKETS: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048)
+_STANDARD: Final = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
+
+
+class Metrics:
+    """The metrics of one process, in a registry of their own."""
+
+    def __init__(self) -> None:
+        self._registry = CollectorRegistry()
+        self._requests = Counter(
+            "gatehouse_requests", "Requests answered.", ["operation", "status"], registry=self._registry
+        )
+        self._latency = Histogram(
+            "gatehouse_request_seconds",
+            "Seconds from a request's headers to the end of its answer.",
+            ["operation", "status"],
+            buckets=_LATENCY_BUCKETS,
+            registry=self._registry,
+        )
+        self._batches = Histogram(
+            "gatehouse_commit_batch_items",
+            "Items that shared one commit.",
+            buckets=_BATCH_BUCKETS,
+            registry=self._registry,
+        )
+        self._children = lru_cache(maxsize=1024)(self._labelled)
+
+    def _labelled(self, operation: str, status: int) -> tuple[Counter, Histogram]:
+        return self._requests.labels(operation, status), self._latency.labels(operation, status)
+
+    def answered(self, operation: str, status: int, seconds: float) -> None:
+        """Count one answer."""
+        requests, latency = self._children(operation, status)
+        requests.inc()
+        latency.observe(seconds)
+
+    def committed(self, items: int) -> None:
+        """Count one commit of the group-commit writer."""
+        self._batches.observe(items)
+
+    def render(self) -> bytes:
+        """Return the text exposition format of Prometheus."""
+        return generate_latest(self._registry)
+
+
+class RequestLog:
+    """Writes one JSON line a request; they are written together, at most a tenth of a second after the first.
+
+    A write for each request would cost more than all that admission does beside its commit.
+    """
+
+    def __init__(self, stream: TextIO = sys.stderr) -> None:
+        self._stream = stream
+        self._lines: list[bytes] = []
+        self._timer: asyncio.TimerHandle | None = None
+
+    def answered(self, exchange: Exchange, listener: str, status: int, seconds: float) -> None:
+        """Note one answer; status 0 means that the client left before it."""
+        line = {
+            "time": _utc_now(),
+            "level": "info",
+            "event": "request",
+            "listener": listener,
+            "operation": exchange.operation,
+            "method": exchange.method,
+            "status": status,
+            "traceId": exchange.trace_id,
+            "milliseconds": round(seconds * 1000, 3),
+        }
+        self._lines.append(orjson.dumps(line))
+        if len(self._lines) >= _FLUSH_LINES:
+            self.flush()
+        elif self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(_FLUSH_SECONDS, self.flush)
+
+    def flush(self) -> None:
+        """Write what waits."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._lines:
+            self._stream.write(b"\n".join(self._lines).decode() + "\n")
+            self._stream.flush()
+            self._lines.clear()
+
+
+class JsonFormatter(logging.Formatter):
+    """Formats every other log record as one JSON line, with the fields that its caller gave in `extra`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return one line of JSON."""
+        line: dict[str, Any] = {
+            "time": _utc_now(),
+            "level": record.levelname.lower(),
+            "event": record.name,
+            "message": record.getMessage(),
+        }
+        line |= {name: value for name, value in vars(record).items() if name not in _STANDARD}
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return orjson.dumps(line, default=str).decode()
+
+
+def configure_logging() -> None:
+    """Send log records to stderr as JSON lines; libraries speak only to warn."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonFormatter())
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(logging.INFO)
+    for name in ("uvicorn", "connexion", "alembic", "httpx"):
+        logging.getLogger(name).setLevel(logging.WARNING)
+
+
+def _utc_now() -> str:
+    return datetime.fromtimestamp(time.time(), UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
