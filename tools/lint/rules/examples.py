@@ -26,16 +26,15 @@ def example(tree: Tree) -> Iterator[Fault]:
 
 
 def example_valid(tree: Tree) -> Iterator[Fault]:
-    """An example satisfies its schema, formats included; so does a default."""
+    """An example satisfies its schema, formats included."""
     for node in tree.every("parameter", "header", "media"):
         schema = tree.child(node, "schema")
         if schema is not None:
             for pointer, value in examples(tree, node):
                 yield from _faults(tree, schema, pointer, value)
     for node in tree.every("schema"):
-        for keyword in ("example", "default"):
-            if keyword in node.value:
-                yield from _faults(tree, node, (*node.pointer, keyword), node.value[keyword])
+        if "example" in node.value:
+            yield from _faults(tree, node, (*node.pointer, "example"), node.value["example"])
         for place, value in enumerate(node.value.get("examples", [])):
             yield from _faults(tree, node, (*node.pointer, "examples", str(place)), value)
 

@@ -41,7 +41,7 @@ def openapi(tree: Tree) -> Iterator[Fault]:
         while error.context:
             # Of the branches of a failed choice, the one that came furthest is the one that was meant.
             error = max(error.context, key=lambda branch: len(branch.absolute_path))  # noqa: PLW2901 - it descends.
-        yield Fault(tuple(str(token) for token in error.absolute_path), error.message)
+        yield Fault(tuple(str(token) for token in error.absolute_path), error.message.splitlines()[0])
 
 
 def extension(tree: Tree) -> Iterator[Fault]:

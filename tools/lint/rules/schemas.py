@@ -16,12 +16,15 @@ _UPPER = ("maximum", "exclusiveMaximum")
 
 
 def schema(tree: Tree) -> Iterator[Fault]:
-    """Every schema compiles, patterns included."""
+    """Every schema compiles, patterns included, and admits its own default."""
     for node in tree.every("schema"):
         try:
-            tree.validator(node)
+            validator = tree.validator(node)
         except ValueError as error:
             yield Fault(node.pointer, f"is no sound schema: {str(error).splitlines()[0]}")
+            continue
+        if "default" in node.value and not validator.is_valid(node.value["default"]):
+            yield Fault((*node.pointer, "default"), "does not satisfy its schema")
 
 
 def parameter(tree: Tree) -> Iterator[Fault]:
