@@ -1,0 +1,196 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tools.settings import Bind, Settings, load, parse
+from tools.settingsfile import SettingsError
+from tools.state import SETTINGS
+
+FILE = Path("/srv/gatehouse/gatehouse.yaml")
+
+
+@pytest.fixture(autouse=True)
+def no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith("GATEHOUSE_")]:
+        monkeypatch.delenv(name)
+
+
+def findings(text: str) -> list[str]:
+    with pytest.raises(SettingsError) as refused:
+        parse(text, FILE)
+    return refused.value.findings
+
+
+def test_an_empty_file_gives_the_defaults() -> None:
+    settings = parse("", FILE)
+    assert [str(settings.bind(name)) for name in ("control", "installer", "join")] == [
+        "127.0.0.1:8080",
+        "127.0.0.1:9443",
+        "127.0.0.1:8443",
+    ]
+    assert settings.database_url == "sqlite:////srv/gatehouse/gatehouse.db"
+    assert (settings.node, settings.events, settings.connections) == ("local", (), {})
+
+
+def test_what_init_writes_is_the_defaults_and_the_demo_source() -> None:
+    settings, defaults = parse(SETTINGS, FILE), parse("", FILE)
+    assert settings.events[0].key_files == (Path("/srv/gatehouse/sources/demo.key"),)
+    assert settings.model_copy(update={"events": ()}) == defaults
+
+
+def test_the_environment_wins_over_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GATEHOUSE_CONTROL_BIND", "127.0.0.1:18080")
+    monkeypatch.setenv("GATEHOUSE_JOIN_BIND", "[::1]:0")
+    monkeypatch.setenv("GATEHOUSE_NODE", "n2")
+    monkeypatch.setenv("GATEHOUSE_DATABASE_URL", "postgresql://u:p@db/gatehouse")
+    monkeypatch.setenv("GATEHOUSE_LIMITS_WAITING", "12")
+    settings = parse("control: {bind: 127.0.0.1:1}\nlimits: {waiting: 5, readers: 7}\nnode: n1\n", FILE)
+    assert settings.control.bind == Bind("127.0.0.1", 18080)
+    assert settings.join.bind == Bind("::1", 0)
+    assert (settings.node, settings.limits.waiting, settings.limits.readers) == ("n2", 12, 7)
+    assert settings.database_url == "postgresql://u:p@db/gatehouse"
+
+
+def test_paths_are_relative_to_the_settings_file_and_the_default_database_to_the_state_folder() -> None:
+    text = "events: [{workflow: w, trigger: t, keyFiles: [a.key, /etc/b.key]}]\n"
+    settings = parse(text, FILE, Path("/var/lib/gatehouse/gatehouse.db"))
+    assert settings.events[0].key_files == (Path("/srv/gatehouse/a.key"), Path("/etc/b.key"))
+    assert settings.database_url == "sqlite:////var/lib/gatehouse/gatehouse.db"
+    assert parse("databaseUrl: sqlite:///x.db", FILE).database_url == "sqlite:////srv/gatehouse/x.db"
+    assert parse("databaseUrl: sqlite:////x.db", FILE).database_url == "sqlite:////x.db"
+
+
+@pytest.mark.parametrize(
+    ("text", "finding"),
+    [
+        ("nod: a\n", ":1:1: nod is not a setting (did you mean node?)"),
+        ("databaseURL: x\n", ":1:1: databaseURL is not a setting (did you mean databaseUrl?)"),
+        ("database_url: x\n", ":1:1: database_url is not a setting (did you mean databaseUrl?)"),
+        ("_env_file: x\n", ":1:1: _env_file is not a setting"),
+        ("control:\n  bind: 127.0.0.1:1\n  port: 5\n", ":3:3: control.port is not a setting"),
+        ("control:\n", ":1:1: control must be a mapping"),
+        ("control: {}\n", ":1:1: control.bind is missing"),
+        ("node: 5\n", ":1:1: node must be text"),
+        ("node: A b\n", ":1:1: node must match pattern"),
+        ("limits:\n  waiting: 0\n", ":2:3: limits.waiting must be greater than or equal to 1"),
+        ("limits:\n  waiting: true\n", ":2:3: limits.waiting must be a whole number"),
+        ("limits:\n  waitin: 3\n", ":2:3: limits.waitin is not a setting (did you mean waiting?)"),
+        ("events: {}\n", ":1:1: events must be a list"),
+        ("events:\n  - workflow: w\n    trigger: t\n", ":2:5: events[0].keyFiles is missing"),
+        (
+            "events:\n  - {workflow: w, trigger: t, keyFiles: [a, b, c]}\n",
+            ":2:31: events[0].keyFiles must be one file or two",
+        ),
+        (
+            "events:\n  - {workflow: w, trigger: t, keyFiles: [a]}\n  - {workflow: w, trigger: t, keyFiles: [b]}\n",
+            ":1:1: events must name each pair of workflow and trigger once",
+        ),
+        ("connections: {a: {baseUrl: ftp://x}}\n", ":1:19: connections.a.baseUrl must be http"),
+        ("connections: {a: {baseUrl: http://u:p@x}}\n", ":1:19: connections.a.baseUrl must be http"),
+        (
+            "connections: {a: {baseurl: http://x}}\n",
+            ":1:19: connections.a.baseurl is not a setting (did you mean baseUrl?)",
+        ),
+    ],
+)
+def test_a_bad_setting_is_refused_by_its_name_and_place(text: str, finding: str) -> None:
+    assert any(each.startswith(f"{FILE}{finding}") for each in findings(text))
+
+
+@pytest.mark.parametrize(
+    "bind",
+    [
+        "8080",
+        ":8080",
+        "127.0.0.1",
+        "127.0.0.1:",
+        "127.0.0.1:65536",
+        "127.0.0.1:080",
+        "127.0.0.1:٣",
+        "::1:80",
+        "a b:1",
+        "a:1 ",
+    ],
+)
+def test_an_address_is_a_host_and_a_port(bind: str) -> None:
+    assert findings(f'control: {{bind: "{bind}"}}') == [
+        f"{FILE}:1:11: control.bind must be HOST:PORT, such as 127.0.0.1:8080 or [::1]:8080"
+    ]
+
+
+@pytest.mark.parametrize("text", ["127.0.0.1:0", "localhost:65535", "[::1]:8080", "0.0.0.0:80"])
+def test_an_address_is_written_as_it_was_read(text: str) -> None:
+    assert str(Bind.parse(text)) == text
+
+
+def test_every_fault_is_told_at_once() -> None:
+    assert len(findings("nod: a\ncontrol: {bind: x}\njoin: {bind: y}\n")) == 3
+
+
+def test_a_bad_variable_is_refused_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GATEHOUSE_JOIN_BIND", "nowhere")
+    assert findings("") == ["environment: GATEHOUSE_JOIN_BIND must be HOST:PORT, such as 127.0.0.1:8080 or [::1]:8080"]
+
+
+def test_an_unknown_variable_is_refused_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GATEHOUSE_JION_BIND", "127.0.0.1:1")
+    assert findings("") == [
+        "environment: GATEHOUSE_JION_BIND is not a setting (did you mean GATEHOUSE_JOIN_BIND?)",
+    ]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "GATEHOUSE_ATTEMPT",
+        "GATEHOUSE_NODE_YAML",
+        "GATEHOUSE_SERVICE_HOST",
+        "GATEHOUSE_PORT",
+        "GATEHOUSE_PORT_8080_TCP_ADDR",
+    ],
+)
+def test_variables_that_others_set_are_not_settings(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv(name, "anything")
+    assert parse("", FILE).node == "local"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "mysql://u:hush@h/db",
+        "postgres://u:hush@h/db",
+        "sqlite://hush",
+        "sqlite:///",
+        "sqlite:///:memory:",
+        "sqlite:///hush?mode=ro",
+    ],
+)
+def test_a_database_url_that_is_refused_is_not_shown(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+    in_file = findings(f'databaseUrl: "{url}"')
+    monkeypatch.setenv("GATEHOUSE_DATABASE_URL", url)
+    assert in_file == [f"{FILE}:1:1: databaseUrl must be sqlite:///PATH or postgresql://…"]
+    assert findings("") == ["environment: GATEHOUSE_DATABASE_URL must be sqlite:///PATH or postgresql://…"]
+
+
+def test_settings_do_not_show_the_password_of_the_database() -> None:
+    settings = parse("databaseUrl: postgresql://u:hush@h/db", FILE)
+    assert "hush" in settings.database_url
+    assert "hush" not in f"{settings!r} {settings}"
+
+
+def test_a_file_that_is_missing_or_no_text_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "gatehouse.yaml"
+    with pytest.raises(SettingsError, match="No such file"):
+        load(file)
+    file.write_bytes(b"node: \xff\n")
+    with pytest.raises(SettingsError, match="is not UTF-8"):
+        load(file)
+
+
+def test_settings_cannot_be_changed() -> None:
+    settings: Settings = parse("", FILE)
+    with pytest.raises(ValueError, match="frozen"):
+        settings.node = "other"

@@ -1,0 +1,289 @@
+"""The settings of a server: gatehouse.yaml, then the environment; what is wrong is told by its name and place.
+
+Secrets themselves (tokens, source keys) stand in files of the state folder, never here; the one exception is the
+password in a database URL, which no message and no repr shows.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+from urllib.parse import urlsplit
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    ValidationError,
+)
+from pydantic.alias_generators import to_camel
+from pydantic_core import ErrorDetails, PydanticCustomError
+from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
+
+from tools import settingsfile
+from tools.settingsfile import SettingsError, SettingsText
+
+ListenerName = Literal["control", "installer", "join"]
+
+ENVIRONMENT_PREFIX: Final = "GATEHOUSE_"
+# An install plan's commands find these in their environment, and such a command may be gatehouse itself.
+_FOREIGN: Final = frozenset({"GATEHOUSE_ATTEMPT", "GATEHOUSE_NODE_YAML"})
+# Kubernetes sets these for a Service whose name begins with gatehouse.
+_SERVICE_LINK: Final = re.compile(r"_SERVICE_HOST$|_SERVICE_PORT(_[A-Z0-9_]+)?$|_PORT(_[0-9]+_(TCP|UDP|SCTP)(_\w+)?)?$")
+_SQLITE: Final = "sqlite:///"
+
+
+@dataclass(frozen=True, slots=True)
+class Bind:
+    """Where a listener listens; port 0 takes a free one."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @classmethod
+    def parse(cls, text: object) -> Bind:
+        """Read HOST:PORT, an IPv6 address in brackets; raises PydanticCustomError."""
+        found = _BIND.fullmatch(text) if isinstance(text, str) else None
+        if found is None or int(found["port"]) > 65535:
+            raise PydanticCustomError("bind", "must be HOST:PORT, such as 127.0.0.1:8080 or [::1]:8080")
+        return cls(found["v6"] or found["host"], int(found["port"]))
+
+
+_BIND: Final = re.compile(
+    r"(\[(?P<v6>[0-9A-Fa-f:.]+)\]|(?P<host>[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?)):(?P<port>0|[1-9][0-9]{0,4})"
+)
+
+
+def _database_url(url: str) -> str:
+    if url.startswith("postgresql://"):
+        return url
+    path = url.removeprefix(_SQLITE)
+    if path == url or path in ("", ":memory:") or "?" in path:
+        raise PydanticCustomError("database", "must be sqlite:///PATH or postgresql://…")
+    return url
+
+
+def _base_url(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("http", "https") and parts.hostname and (parts.port is None or parts.port > 0)
+    except ValueError:
+        usable = False
+    if not usable or "@" in url or "?" in url or "#" in url:
+        raise PydanticCustomError("base_url", "must be http://HOST[:PORT][/PATH] or https://…, without user or query")
+    return url
+
+
+def _count(value: object) -> int:
+    if isinstance(value, str) and re.fullmatch("0|[1-9][0-9]{0,9}", value):
+        return int(value)
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise PydanticCustomError("count", "must be a whole number")
+    return value
+
+
+Count = Annotated[int, BeforeValidator(_count)]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=to_camel, hide_input_in_errors=True)
+
+
+class Listener(_Part):
+    """One of the three listeners."""
+
+    bind: Annotated[Bind, PlainValidator(Bind.parse)]
+
+
+class EventSource(_Part):
+    """The keys that may sign the events of one workflow's trigger; two of them while a key is being rotated."""
+
+    workflow: str = Field(min_length=1, max_length=64)
+    trigger: str = Field(min_length=1, max_length=64)
+    key_files: tuple[Path, ...] = Field(min_length=1, max_length=2)
+
+
+def _distinct(sources: tuple[EventSource, ...]) -> tuple[EventSource, ...]:
+    if len({(source.workflow, source.trigger) for source in sources}) < len(sources):
+        raise PydanticCustomError("pair", "must name each pair of workflow and trigger once")
+    return sources
+
+
+class Connection(_Part):
+    """A service that workflows may call, under the name they know it by."""
+
+    base_url: Annotated[str, AfterValidator(_base_url)]
+
+
+class Limits(_Part):
+    """What storage may use: work that waits for the writer, reading connections, milliseconds to wait for a lock."""
+
+    waiting: Count = Field(default=2048, ge=1, le=1_000_000)
+    readers: Count = Field(default=4, ge=1, le=64)
+    busy_milliseconds: Count = Field(default=2000, ge=0, le=60_000)
+
+
+class Settings(BaseSettings):
+    """Everything that gatehouse.yaml may say; made by `load` and `parse`, which also make its paths absolute."""
+
+    model_config = SettingsConfigDict(extra="forbid", frozen=True, alias_generator=to_camel, hide_input_in_errors=True)
+
+    control: Listener = Listener.model_validate({"bind": "127.0.0.1:8080"})
+    installer: Listener = Listener.model_validate({"bind": "127.0.0.1:9443"})
+    join: Listener = Listener.model_validate({"bind": "127.0.0.1:8443"})
+    database_url: Annotated[str, AfterValidator(_database_url)] = Field(default="sqlite:///gatehouse.db", repr=False)
+    node: str = Field(default="local", pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")
+    events: Annotated[tuple[EventSource, ...], AfterValidator(_distinct)] = ()
+    connections: dict[str, Connection] = {}
+    limits: Limits = Limits()
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - it would pass over a misspelt name in silence
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - no .env file is read
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - no folder of secrets is read
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """The environment wins over what the caller gives, which is what the file said."""
+        return InitSettingsSource(settings_cls, _environment()), init_settings
+
+    def bind(self, listener: ListenerName) -> Bind:
+        """Where that listener is to listen."""
+        parts: dict[ListenerName, Listener] = {"control": self.control, "installer": self.installer, "join": self.join}
+        return parts[listener].bind
+
+    def rooted(self, folder: Path, database: Path) -> Settings:
+        """The same settings, with paths absolute: those of the file are relative to `folder`.
+
+        `database` is the SQLite file that is meant where no database URL is set.
+        """
+        url = self.database_url
+        if "database_url" not in self.model_fields_set:
+            url = f"{_SQLITE}{database.absolute()}"
+        elif url.startswith(_SQLITE):
+            url = f"{_SQLITE}{(folder / url.removeprefix(_SQLITE)).absolute()}"
+        events = tuple(
+            source.model_copy(update={"key_files": tuple((folder / file).absolute() for file in source.key_files)})
+            for source in self.events
+        )
+        return self.model_copy(update={"database_url": url, "events": events})
+
+
+def load(file: Path, database: Path | None = None) -> Settings:
+    """Read the settings file, then the environment; SettingsError tells everything that is wrong with both.
+
+    `database` is the SQLite file that is meant where no database URL is set; by default gatehouse.db beside `file`.
+    """
+    try:
+        text = file.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise SettingsError([f"{file}: is not UTF-8"]) from None
+    except OSError as error:
+        raise SettingsError([f"{file}: {error.strerror}"]) from None
+    return parse(text, file, database)
+
+
+def parse(text: str, file: Path, database: Path | None = None) -> Settings:
+    """Do what `load` does with the text of `file`, which need not exist yet."""
+    document = settingsfile.read(text, str(file))
+    unknown = _unknown_settings(document) + _unknown_variables()
+    try:
+        settings = Settings(**{name: document.value[name] for name in document.value.keys() & _SETTINGS})
+    except ValidationError as error:
+        raise SettingsError(unknown + [_finding(each, document) for each in error.errors()]) from None
+    if unknown:
+        raise SettingsError(unknown)
+    return settings.rooted(file.parent, database or file.parent / "gatehouse.db")
+
+
+def _variables() -> dict[str, tuple[str, ...]]:
+    """The environment's names, each with the setting it stands for; lists and mappings stand in the file alone."""
+    names: dict[str, tuple[str, ...]] = {}
+    for name, field in Settings.model_fields.items():
+        part = field.annotation
+        if isinstance(part, type) and issubclass(part, BaseModel):
+            names |= {_variable(name, inner): (to_camel(name), to_camel(inner)) for inner in part.model_fields}
+        elif part is str:
+            names[_variable(name)] = (to_camel(name),)
+    return names
+
+
+def _variable(*names: str) -> str:
+    return "_".join(("GATEHOUSE", *names)).upper()
+
+
+VARIABLES: Final = _variables()
+_PARTS: Final[dict[str, type[BaseModel]]] = {
+    "control": Listener,
+    "installer": Listener,
+    "join": Listener,
+    "events": EventSource,
+    "connections": Connection,
+    "limits": Limits,
+}
+# Pydantic's own words for these name Python's types.
+_MESSAGES: Final = {
+    "missing": "is missing",
+    "model_type": "must be a mapping",
+    "dict_type": "must be a mapping",
+    "tuple_type": "must be a list",
+    "path_type": "must be a path",
+    "string_type": "must be text",
+}
+_SETTINGS: Final = frozenset(map(to_camel, Settings.model_fields))
+
+
+def _environment() -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for variable, path in VARIABLES.items():
+        if variable in os.environ:
+            part = values if len(path) == 1 else values.setdefault(path[0], {})
+            part[path[-1]] = os.environ[variable]
+    return values
+
+
+def _unknown_settings(text: SettingsText) -> list[str]:
+    # Asked apart from the model: pydantic-settings keeps some names, such as _env_file, for itself.
+    names = [name for name in text.value if name not in _SETTINGS]
+    return [f"{text.place((name,))}: {name} is not a setting{_like(name, _SETTINGS)}" for name in names]
+
+
+def _unknown_variables() -> list[str]:
+    known = VARIABLES.keys() | _FOREIGN
+    names = sorted(name for name in os.environ.keys() - known if name.startswith("GATEHOUSE_"))
+    strays = [name for name in names if not _SERVICE_LINK.search(name)]
+    return [f"environment: {name} is not a setting{_like(name, VARIABLES)}" for name in strays]
+
+
+def _finding(error: ErrorDetails, text: SettingsText) -> str:
+    path = error["loc"]
+    variable = next((name for name, it in VARIABLES.items() if it == path and name in os.environ), None)
+    subject = f"environment: {variable}" if variable else f"{text.place(path)}: {settingsfile.dotted(path)}"
+    return f"{subject.removesuffix(' ')} {_message(error)}"
+
+
+def _message(error: ErrorDetails) -> str:
+    match error:
+        case {"type": "extra_forbidden", "loc": (*around, str(name))}:
+            return f"is not a setting{_like(name, map(to_camel, _PARTS[str(around[0])].model_fields))}"
+        case {"type": "too_short" | "too_long", "loc": (*_, "keyFiles")}:
+            return "must be one file or two"
+    return _MESSAGES.get(error["type"], re.sub("^(Input|String) should", "must", error["msg"]))
+
+
+def _like(name: str, names: Iterable[str]) -> str:
+    near = difflib.get_close_matches(name, names, n=1)
+    return f" (did you mean {near[0]}?)" if near else ""
