@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -126,25 +126,23 @@ class Node:
             target = node.text("$ref")
             if not target.startswith("#/"):
                 raise node.refuse(f"{target} leaves the document: only local references are bundled")
-            node = self.document.root._at(target[1:], by=node)
+            tokens = [unquote(token).replace("~1", "/").replace("~0", "~") for token in target.split("/")[1:]]
+            try:
+                node = self.document.root.at(tokens)
+            except (LookupError, ValueError) as error:
+                raise node.refuse(f"{target} leads nowhere") from error
             if node.pointer in seen:
                 raise node.refuse("is a reference to itself")
             seen.add(node.pointer)
         return node
 
-    def _at(self, pointer: str, *, by: Node) -> Node:
+    def at(self, path: Iterable[str | int]) -> Node:
+        """Return the place at `path` under this one; raises LookupError where there is none."""
         node = self
-        for token in pointer.split("/")[1:]:
-            key = unquote(token).replace("~1", "/").replace("~0", "~")
-            node = node._step(key, by)
+        for key in path:
+            value = node.value[int(key)] if isinstance(node.value, list) else node.mapping()[str(key)]
+            node = node._child(str(key), value)
         return node
-
-    def _step(self, key: str, by: Node) -> Node:
-        if isinstance(self.value, dict) and key in self.value:
-            return self._child(key, self.value[key])
-        if isinstance(self.value, list) and key.isdecimal() and int(key) < len(self.value):
-            return self._child(key, self.value[int(key)])
-        raise by.refuse(f"{by.text('$ref')} leads nowhere")
 
     def _child(self, key: str, value: Any) -> Node:
         return Node(self.document, f"{self.pointer}/{key.replace('~', '~0').replace('/', '~1')}", value)

@@ -8,7 +8,7 @@ import re
 from http import HTTPStatus
 from typing import Final
 
-_WORDS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_WORDS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+[a-z]*")
 
 # A field of one of these names would hide the type from the annotations of the fields after it.
 _ANNOTATIONS: Final = frozenset({"bool", "bytes", "dict", "int", "list", "str"})
@@ -40,9 +40,8 @@ def snake(name: str) -> str:
 
 
 def pascal(name: str) -> str:
-    """Return the class name of `name`; an empty text where it has no ASCII letter or digit."""
-    joined = "".join(word.capitalize() for word in words(name))
-    return f"_{joined}" if joined[:1].isdecimal() else joined
+    """Return `name` in the manner of classes; an empty text where it has no ASCII letter or digit."""
+    return "".join(word.capitalize() for word in words(name))
 
 
 def is_taken_class(name: str) -> bool:

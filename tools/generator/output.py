@@ -106,7 +106,8 @@ def _compare(expected: dict[str, str], target: Path) -> list[Finding]:
         old = there[name].read_bytes().decode("utf-8", "replace") if name in there else None
         kind = _judge(name, old, expected.get(name))
         if kind is not None:
-            findings.append(Finding(kind=kind, path=f"{target.name}/{name}", diff=_diff(name, old, expected.get(name))))
+            path = f"{target.name}/{name}"
+            findings.append(Finding(kind=kind, path=path, diff=_diff(path, old, expected.get(name))))
     return findings
 
 
@@ -126,9 +127,9 @@ def _judge(name: str, old: str | None, new: str | None) -> Kind | None:
     return "orphaned" if new is None else "changed"
 
 
-def _diff(name: str, old: str | None, new: str | None) -> str:
+def _diff(path: str, old: str | None, new: str | None) -> str:
     before, after = ((text or "").splitlines(keepends=True) for text in (old, new))
-    lines = difflib.unified_diff(before, after, f"a/{name}", f"b/{name}")
+    lines = difflib.unified_diff(before, after, f"a/{path}", f"b/{path}")
     return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
 
 

@@ -21,11 +21,13 @@ class StubError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stub:
-    """Where a handler and its test are, which of the two files were written, and the line that service.py needs."""
+    """Where a handler and its test are, which of the two files were written, and the two lines that service.py needs."""
 
     handler: Path
     test: Path
     written: tuple[Path, ...]
+    service: Path
+    service_import: str
     service_line: str
 
 
@@ -44,7 +46,9 @@ def stub(spec_dir: Path, root: Path, operation_id: str) -> Stub:
         handler=handler,
         test=test,
         written=tuple(path for path, is_new in ((handler, added), (test, proof_added)) if is_new),
-        service_line=f"{operation.name}=partial({operation.tag}.{operation.name}, app),",
+        service=handler.with_name("service.py"),
+        service_import=f"from handlers.{api.name}.{operation.tag} import {operation.name}",
+        service_line=f"{operation.name}=partial({operation.name}, app),",
     )
 
 

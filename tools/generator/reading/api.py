@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+import jsonschema_rs
+
 from tools.generator.contracts import ApiContract, OperationContract, ProblemContract, SchemeContract
 from tools.generator.documents import Document, Node, check_references
 from tools.generator.names import is_taken_class, problem_base, snake
@@ -22,17 +24,21 @@ _TAKEN_NAMES: Final = frozenset({"runtime", "operations"})
 
 def read_api(path: Path) -> ApiContract:
     """Read the document at `path`; raises DocumentError, with the JSON pointer, where it cannot be stood for."""
-    document = Document.load(path)
+    return understand(Document.load(path), path.stem)
+
+
+def understand(document: Document, stem: str) -> ApiContract:
+    """Read a document whose file is called `stem`; raises DocumentError like `read_api`."""
     root = document.root
     if not re.fullmatch(r"3\.1\.[0-9]+", root.text("openapi")):
         raise root["openapi"].refuse("must be 3.1")
     check_references(root)
     models = tuple(_read_models(root))
     schemes = read_schemes(root, models)
-    name = _api_name(path, root)
+    name = _api_name(stem, root)
     base = problem_base(name)
     problems = read_problems(root, {base, *models, *(scheme.class_name for scheme in schemes.values())})
-    shared = _Shared(schemes=schemes, problems=problems)
+    shared = _Shared(models=models, schemes=schemes, problems=problems)
     return ApiContract(
         document=document,
         name=name,
@@ -46,10 +52,10 @@ def read_api(path: Path) -> ApiContract:
     )
 
 
-def _api_name(path: Path, root: Node) -> str:
-    name = snake(path.stem)
+def _api_name(stem: str, root: Node) -> str:
+    name = snake(stem)
     if not name or name in _TAKEN_NAMES:
-        raise root.refuse(f"the file name {path.name} gives no name to a package: rename the document")
+        raise root.refuse(f"the file name {stem} gives no name to a package: rename the document")
     return name
 
 
@@ -59,13 +65,22 @@ def _read_models(root: Node) -> Iterator[str]:
             raise node.refuse("the name of a schema is that of its class: letters and digits, a capital first")
         if name != "Problem" and is_taken_class(name):
             raise node.refuse(f"generated code uses the name {name} otherwise: rename the schema")
+        _check_schema(node)
         yield name
+
+
+def _check_schema(node: Node) -> None:
+    try:
+        jsonschema_rs.meta.validate(node.value)
+    except jsonschema_rs.ValidationError as error:
+        raise node.at(error.instance_path).refuse(f"is no JSON Schema: {error.message}") from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Shared:
     """What the operations of a document have in common."""
 
+    models: tuple[str, ...]
     schemes: dict[str, SchemeContract]
     problems: dict[str, ProblemContract]
 
@@ -104,6 +119,7 @@ def _read_operation(path: str, method: str, item: Node, node: Node, shared: _Sha
         problems=read_refusals(node, shared.problems),
     )
     _check_faults(node, operation)
+    _check_classes(node, operation, shared)
     return operation
 
 
@@ -138,3 +154,12 @@ def _check_faults(node: Node, operation: OperationContract) -> None:
     for code in asked:
         if code not in own:
             raise node.refuse(f"x-problem asks for {code}, which is not among the responses")
+
+
+def _check_classes(node: Node, operation: OperationContract, shared: _Shared) -> None:
+    """Refuse a success whose class would hide another class of the operation's module."""
+    named = {problem.class_name for problem in shared.problems.values()}
+    named |= {scheme.class_name for scheme in shared.schemes.values()} | set(shared.models)
+    for answer in operation.answers:
+        if answer.class_name in named:
+            raise node["responses"].refuse(f"the class {answer.class_name} would hide another of this name")

@@ -9,29 +9,13 @@ from typing import Any, Final, cast
 from tools.generator.annotations import annotation, literal, merged, union
 from tools.generator.contracts import BodyContract, Field, Kind, Location, ParameterContract, SchemeContract
 from tools.generator.documents import Node
-from tools.generator.names import is_taken_class, pascal, snake
+from tools.generator.reading.naming import free_class, free_name
 
 # The fields of Request that are not parameters; they keep their names, whichever of them an operation has.
 _REQUEST_FIELDS: Final = ("principal", "body", "raw_body", "content_type", "trace_id")
 _KINDS: Final[dict[str, type]] = {"string": str, "integer": int, "boolean": bool}
 _PRINCIPAL_TYPES: Final = {"string": "str", "integer": "int"}
 _IGNORED_HEADERS: Final = frozenset({"accept", "authorization", "content-type"})
-
-
-def free_name(place: Node, wire: str, prefix: str, taken: set[str]) -> str:
-    """Return the field name of `wire` and add it to `taken`; a name that is taken gets `prefix`.
-
-    Refuses a name without an ASCII letter or digit, and one that stays taken.
-    """
-    name = snake(wire)
-    if not name:
-        raise place.refuse(f"{wire!r} has no letter or digit to name a field after")
-    if name in taken:
-        name = f"{prefix}_{name}"
-    if name in taken:
-        raise place.refuse(f"{wire!r} would be a second field {name}: rename one of them")
-    taken.add(name)
-    return name
 
 
 def read_schemes(root: Node, models: Iterable[str]) -> dict[str, SchemeContract]:
@@ -46,16 +30,10 @@ def read_schemes(root: Node, models: Iterable[str]) -> dict[str, SchemeContract]
 
 
 def _read_scheme(name: str, scheme: Node, taken_fields: set[str], taken_classes: set[str]) -> SchemeContract:
-    class_name = pascal(name)
-    if is_taken_class(class_name) or class_name in taken_classes:
-        class_name += "Principal"
-    if class_name in taken_classes:
-        raise scheme.refuse(f"its principal would be a second class {class_name}: rename the scheme")
-    taken_classes.add(class_name)
     return SchemeContract(
         name=name,
         field=free_name(scheme, name, "scheme", taken_fields),
-        class_name=class_name,
+        class_name=free_class(scheme, name, "Principal", taken_classes),
         description=scheme.optional_text("description") or f"Who the scheme {name} has authenticated.",
         problem=scheme.text("x-problem"),
         header=_credential_header(scheme),
@@ -165,7 +143,7 @@ def _read_location(parameter: Node) -> Location:
 def read_kind(schema: Node) -> Kind:
     """Return the one scalar type of a parameter or header; refuses any other."""
     kind = merged(schema).get("type")
-    if kind not in _KINDS:
+    if not isinstance(kind, str) or kind not in _KINDS:
         raise schema.refuse("must be of type string, integer or boolean, and of one only")
     return cast("Kind", kind)
 

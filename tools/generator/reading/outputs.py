@@ -9,8 +9,9 @@ from typing import Final
 from tools.generator.annotations import annotation, literal, merged
 from tools.generator.contracts import AnswerContract, Content, Field, ProblemContract
 from tools.generator.documents import Node
-from tools.generator.names import is_taken_class, pascal, success_class
-from tools.generator.reading.inputs import content_type, free_name, read_kind
+from tools.generator.names import success_class
+from tools.generator.reading.inputs import content_type, read_kind
+from tools.generator.reading.naming import free_class, free_name
 
 _PROBLEM_JSON: Final = "application/problem+json"
 _EVENT_STREAM: Final = "text/event-stream"
@@ -38,19 +39,13 @@ def read_problems(root: Node, taken: Collection[str]) -> dict[str, ProblemContra
 
 
 def _read_problem(code: str, problem: Node, properties: Node, classes: set[str]) -> ProblemContract:
-    class_name = pascal(code)
-    if is_taken_class(class_name) or class_name in classes:
-        class_name += "Problem"
-    if class_name in classes:
-        raise problem.refuse(f"would be a second class {class_name}: rename the code")
-    classes.add(class_name)
     keywords = {"self", "detail"}
     declared = problem.get("headers")
     headers = {} if declared is None else dict(declared.items())
     fixed = {wire: header.value for wire, header in headers.items() if isinstance(header.value, str)}
     return ProblemContract(
         code=code,
-        class_name=class_name,
+        class_name=free_class(problem, code, "Problem", classes),
         status=problem.integer("status"),
         title=problem.text("title"),
         type=problem.text("type"),

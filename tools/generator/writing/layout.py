@@ -56,9 +56,10 @@ class Group:
 Block: TypeAlias = str | Group
 
 
-def call(name: str, /, **arguments: Block) -> Group:
-    """A call with keyword arguments."""
-    return Group(f"{name}(", tuple((f"{key}=", value) for key, value in arguments.items()), ")")
+def call(name: str, /, *positional: Block, **keywords: Block) -> Group:
+    """A call, or the head of a definition."""
+    items = [("", value) for value in positional] + [(f"{key}=", value) for key, value in keywords.items()]
+    return Group(f"{name}(", tuple(items), ")")
 
 
 def sequence(items: Iterable[Block]) -> Group:
@@ -71,14 +72,14 @@ def mapping(items: Mapping[str, Block]) -> Group:
     return Group("{", tuple((f"{key}: ", value) for key, value in items.items()), "}")
 
 
-def lay_out(block: Block, *, lead: str, indent: str = "") -> str:
-    """Return `lead` and the block, as it stands at `indent`."""
-    flat = lead + _flat(block)
-    if isinstance(block, str) or len(indent) + len(flat) + 1 <= WIDTH:
+def lay_out(block: Block, *, lead: str = "", tail: str = "", indent: str = "") -> str:
+    """Return the block between `lead` and `tail`, as it stands at `indent`; the first line is not indented."""
+    flat = lead + _flat(block) + tail
+    if isinstance(block, str) or len(indent) + len(flat) <= WIDTH:
         return flat
     inner = indent + "    "
-    lines = [f"{inner}{lay_out(item, lead=prefix, indent=inner)},\n" for prefix, item in block.items]
-    return f"{lead}{block.opening}\n{''.join(lines)}{indent}{block.closing}"
+    lines = [f"{inner}{lay_out(item, lead=prefix, tail=',', indent=inner)}\n" for prefix, item in block.items]
+    return f"{lead}{block.opening}\n{''.join(lines)}{indent}{block.closing}{tail}"
 
 
 def _flat(block: Block) -> str:

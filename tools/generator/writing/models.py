@@ -45,10 +45,13 @@ def write_models(api: ApiContract) -> str:
     shapes = {name: _shape(node.value) for name, node in api.document.root["components"]["schemas"].items()}
     needed = _needed(api, shapes)
     schemas = {name: shape for name, shape in shapes.items() if name in needed}
+    top = header(api.document.source, with_models=True) + docstring(f"The schemas of {api.title}.")
+    if not schemas:
+        return top
     document = {"openapi": "3.1.0", "info": {"title": api.title, "version": "0"}, "paths": {}}
     config = GenerateConfig(
         **_CONFIG,
-        custom_file_header=header(api.document.source, with_models=True) + docstring(f"The schemas of {api.title}."),
+        custom_file_header=top,
         extra_template_data=defaultdict(dict, {"#all#": {"base_class_kwargs": {"frozen": True}}}),
     )
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tools.generator.annotations import literal
 from tools.generator.contracts import ApiContract, Field, ProblemContract
 from tools.generator.names import problem_base
-from tools.generator.writing.layout import call, docstring, lay_out, mapping, module
+from tools.generator.writing.layout import Block, call, docstring, lay_out, mapping, module
 
 
 def write_problems(api: ApiContract) -> str:
@@ -38,18 +38,17 @@ def _initializer(problem: ProblemContract) -> str:
     keywords = (*problem.given, *problem.members)
     if not keywords and not problem.fixed:
         return ""
-    arguments = {}
-    if headers := {literal(wire): literal(text) for wire, text in problem.fixed.items()} | {
-        literal(field.wire): field.name if field.annotation == "str" else f"str({field.name})"
-        for field in problem.given
-    }:
-        arguments["headers"] = mapping(headers)
-    if problem.members:
-        arguments["members"] = mapping({literal(field.wire): field.name for field in problem.members})
-    body = lay_out(call("super().__init__", **arguments), lead="", indent="        ")
-    signature = ", ".join(["self", "detail: str", *(["*", *map(_keyword, keywords)] if keywords else [])])
-    body = body.replace("super().__init__(", "super().__init__(detail, ", 1)
-    return f"\n    def __init__({signature}) -> None:\n        {body}\n"
+    head = call("def __init__", "self", "detail: str", *(["*", *map(_keyword, keywords)] if keywords else []))
+    body = lay_out(call("super().__init__", "detail", **_arguments(problem)), indent="        ")
+    return f"\n    {lay_out(head, tail=' -> None:', indent='    ')}\n        {body}\n"
+
+
+def _arguments(problem: ProblemContract) -> dict[str, Block]:
+    headers: dict[str, Block] = {literal(wire): literal(text) for wire, text in problem.fixed.items()}
+    for field in problem.given:
+        headers[literal(field.wire)] = field.name if field.annotation == "str" else f"str({field.name})"
+    members: dict[str, Block] = {literal(field.wire): field.name for field in problem.members}
+    return {name: mapping(items) for name, items in (("headers", headers), ("members", members)) if items}
 
 
 def _keyword(field: Field) -> str:
