@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Protocol, TypeAlias, TypeVar
 
 
-class Problem(Exception):  # noqa: N818 - a problem is what RFC 9457 calls it, and what the documents call it.
+class Problem(Exception):
     """A documented refusal; each subclass is one code of a document's `x-problems`."""
 
     code: ClassVar[str]

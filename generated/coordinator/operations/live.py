@@ -15,16 +15,7 @@ from ...runtime import Answer, Operation
 from ..models import Live
 from ..problems import RequestMethodNotAllowed, RuntimeFailure
 
-__all__ = [
-    "Handler",
-    "OPERATION",
-    "Ok",
-    "Problems",
-    "Request",
-    "RequestMethodNotAllowed",
-    "Response",
-    "RuntimeFailure",
-]
+__all__ = ["Handler", "OPERATION", "Ok", "Problems", "Request", "RequestMethodNotAllowed", "Response", "RuntimeFailure"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
