@@ -21,7 +21,7 @@ class StubError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stub:
-    """Where a handler and its test are, which of the two files were written, and the two lines that service.py needs."""
+    """Where a handler and its test are, which of the two was written, and the two lines that service.py needs."""
 
     handler: Path
     test: Path
