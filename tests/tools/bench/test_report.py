@@ -1,0 +1,67 @@
+import io
+import json
+
+import pytest
+from rich.console import Console
+
+from tools.bench.load import Round
+from tools.bench.report import Memory, Result, document, failures, ratios, show
+
+
+def rounds(*rates: int) -> list[Round]:
+    return [Round(requests=rate * 5, seconds=5.0, p50=6.0, p99=20.0, longest=40.0) for rate in rates]
+
+
+def result(gatehouse: list[Round], *, first: float = 1.0, peak: int | None = 90_000_000) -> Result:
+    return Result(
+        date="2026-04-15T12:00:00Z",
+        rounds={"gatehouse": gatehouse, "fastapi": rounds(200, 250, 100), "limit": rounds(4000, 5000, 2000)},
+        first_answer={"start in a new folder": first},
+        memory=Memory(events=100_000, peak_bytes=peak),
+        load_average=0.1,
+    )
+
+
+GOOD = result(rounds(3000, 4000, 1000))
+
+
+def test_a_ratio_is_that_of_the_medians_with_the_least_and_greatest_of_a_round() -> None:
+    fastapi, limit = ratios(GOOD)
+    assert (fastapi.value, fastapi.least, fastapi.greatest) == (15.0, 10.0, 16.0)
+    assert (limit.value, limit.least, limit.greatest) == (0.75, 0.5, 0.8)
+
+
+def test_what_reaches_every_floor_has_no_failure() -> None:
+    assert failures(GOOD) == []
+
+
+@pytest.mark.parametrize(
+    ("bad", "words"),
+    [
+        (result(rounds(1000, 1000, 1000)), ["gatehouse/fastapi is 5.00, its floor 7", "gatehouse/limit is 0.25"]),
+        (result(rounds(3000, 4000, 1000), first=2.5), ["2.50 s to start in a new folder"]),
+        (result(rounds(3000, 4000, 1000), peak=160_000_000), ["160 MB, 150 MB are allowed"]),
+    ],
+)
+def test_each_budget_that_is_missed_is_a_failure(bad: Result, words: list[str]) -> None:
+    lines = failures(bad)
+    assert len(lines) == len(words)
+    assert all(word in line for word, line in zip(words, lines, strict=True))
+
+
+def test_memory_that_the_system_does_not_tell_is_no_failure() -> None:
+    assert failures(result(rounds(3000, 4000, 1000), peak=None)) == []
+
+
+def test_the_document_is_json_with_the_rounds_and_what_follows_from_them() -> None:
+    told = json.loads(json.dumps(document(GOOD)))
+    assert told["rates"] == {"gatehouse": 3000.0, "fastapi": 200.0, "limit": 4000.0}
+    assert [each["holds"] for each in told["ratios"]] == [True, True]
+    assert len(told["rounds"]["limit"]) == 3
+
+
+def test_the_tables_show_every_server_and_ratio() -> None:
+    output = io.StringIO()
+    show(GOOD, Console(file=output, width=120))
+    text = output.getvalue()
+    assert all(word in text for word in ("gatehouse/fastapi", "gatehouse/limit", "15.00", "0.75", "3,000", "90 MB"))

@@ -1,0 +1,56 @@
+import os
+import socket
+import sys
+from pathlib import Path
+
+import pytest
+
+from tools.bench.servers import HOST, BenchError, Program, answers, free_port, peak_memory, serving
+
+ANSWERING = """
+import http.server, sys
+http.server.HTTPServer(("127.0.0.1", int(sys.argv[1])), http.server.SimpleHTTPRequestHandler).serve_forever()
+"""
+
+
+def program(folder: Path, source: str) -> Program:
+    port = free_port()
+    return Program(
+        name="sample",
+        command=[sys.executable, "-c", source, str(port)],
+        environment={},
+        port=port,
+        folder=folder,
+        database=folder / "sample.db",
+        key_file=folder / "sample.key",
+    )
+
+
+def test_a_free_port_can_be_bound() -> None:
+    with socket.socket() as taker:
+        taker.bind((HOST, free_port()))
+
+
+def test_a_server_is_waited_for_and_ended(tmp_path: Path) -> None:
+    sample = program(tmp_path, ANSWERING)
+    with serving(sample) as server:
+        assert answers(sample.port)
+        assert server.first_answer > 0
+    assert not answers(sample.port)
+    with pytest.raises(ProcessLookupError):
+        os.kill(server.pid, 0)
+
+
+def test_a_program_that_ends_at_once_is_told_with_its_log(tmp_path: Path) -> None:
+    sample = program(tmp_path, "raise SystemExit('no such setting')")
+    with pytest.raises(BenchError, match="no such setting"), serving(sample):
+        pytest.fail("it never answered")
+
+
+def test_the_peak_memory_of_a_process_is_in_bytes() -> None:
+    peak = peak_memory(os.getpid())
+    assert peak is None or peak > 10_000_000
+
+
+def test_the_peak_memory_of_no_process_is_unknown() -> None:
+    assert peak_memory(2**22 + 1) is None

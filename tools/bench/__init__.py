@@ -1,0 +1,1 @@
+"""`gatehouse bench`: Gatehouse beside its two peers under the same load; nothing here takes part in serving."""

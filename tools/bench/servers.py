@@ -1,0 +1,112 @@
+"""Servers under measurement: started on a free port of 127.0.0.1, waited for, and ended by process id."""
+
+import http.client
+import os
+import socket
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+HOST: Final = "127.0.0.1"
+START_SECONDS: Final = 30.0
+END_SECONDS: Final = 15.0
+TABLES: Final = ("admissions", "runs", "outbox", "audit")
+
+
+class BenchError(Exception):
+    """The measurement cannot be made or cannot be trusted; the text says why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """How a server is started, the database that it fills and the key that it knows the demo source by."""
+
+    name: str
+    command: Sequence[str]
+    environment: Mapping[str, str]
+    port: int
+    folder: Path
+    database: Path
+    key_file: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Server:
+    """A running program; `first_answer` is the seconds from its start to its first answer."""
+
+    program: Program
+    pid: int
+    first_answer: float
+
+    @property
+    def address(self) -> str:
+        """Host and port, as a Host header has them."""
+        return f"{HOST}:{self.program.port}"
+
+
+def free_port() -> int:
+    """A port of 127.0.0.1 that nothing listens on at this moment."""
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@contextmanager
+def serving(program: Program) -> Iterator[Server]:
+    """Run a program until the block ends; raises BenchError where it does not answer within START_SECONDS."""
+    log = program.folder / f"{program.name}.log"
+    with log.open("ab") as output:
+        began = time.perf_counter()
+        process = subprocess.Popen(  # noqa: S603 - the bench's own commands, no shell
+            program.command, env=os.environ | program.environment, stdout=output, stderr=output
+        )
+    try:
+        _wait_for_answer(process, program, log)
+        yield Server(program=program, pid=process.pid, first_answer=time.perf_counter() - began)
+    finally:
+        _end(process)
+
+
+def _wait_for_answer(process: subprocess.Popen[bytes], program: Program, log: Path) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline and process.poll() is None:
+        if answers(program.port):
+            return
+        time.sleep(0.01)
+    tail = log.read_text(errors="replace")[-2000:]
+    raise BenchError(f"{program.name} ended, or did not answer within {START_SECONDS:g} s; the end of its log:\n{tail}")
+
+
+def answers(port: int) -> bool:
+    """Whether an HTTP server answers GET /health with anything at all."""
+    connection = http.client.HTTPConnection(HOST, port, timeout=2)
+    try:
+        connection.request("GET", "/health")
+        return connection.getresponse().status > 0
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(END_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def peak_memory(pid: int) -> int | None:
+    """The most bytes that a process has had in memory (VmHWM); None where there is no /proc to ask."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except FileNotFoundError:
+        return None
+    return next(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("VmHWM"))
