@@ -31,6 +31,8 @@ RETRY = """
                 $ref: "#/components/schemas/Run"
         "401":
           $ref: "#/components/responses/OperatorRefused"
+        "404":
+          $ref: "#/components/responses/RunNotVisible"
         "500":
           $ref: "#/components/responses/RuntimeFailure"
 
@@ -71,8 +73,7 @@ def test_a_new_operation_leads_by_a_type_error_to_the_line_to_write(
     made = stub(repository / "spec", repository, "retrySame")
     service = repository / SERVICE
     assert made.service == service
-    lines = service.read_text("utf-8").replace(
-        "    return Service(\n", f"    return Service(\n        {made.service_line}\n"
-    )
-    service.write_text(lines.replace("\nfrom handlers", f"\n{made.service_import}\nfrom handlers", 1), "utf-8")
+    filled = f"return Service(\n        {made.service_line}\n"
+    text = service.read_text("utf-8").replace("return Service(\n", filled)
+    service.write_text(text.replace("\nfrom handlers", f"\n{made.service_import}\nfrom handlers", 1), "utf-8")
     assert errors(repository, pytestconfig, SERVICE, str(made.handler.relative_to(repository))) == []
