@@ -106,6 +106,7 @@ def test_the_unchanged_document_is_not_refused(tmp_path: Path) -> None:
         (f"{GET}/x-listeners", GONE, "x-listeners is missing"),
         (f"{GET}/x-listeners", ["public"], "lists one or more of control, installer, join"),
         (f"{GET}/x-listeners", [], "lists one or more of control, installer, join"),
+        (f"{GET}/security", GONE, "security is missing"),
         (f"{GET}/security", [{"nobody": []}], "nobody is not under /components/securitySchemes"),
         (f"{GET}/security", [{"token": [], "other": []}], "an alternative is exactly one scheme"),
         (f"{GET}/security", [{}], "an alternative is exactly one scheme"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -128,7 +129,8 @@ def _read_id(node: Node) -> tuple[str, str]:
     if not re.fullmatch(r"[a-z][A-Za-z0-9]*", operation_id):
         raise node["operationId"].refuse("must be in camel case: it names a module and a function")
     name = snake(operation_id)
-    return operation_id, f"{name}_" if name in _TAKEN_NAMES else name
+    # The name is that of a module here and of a function in handlers, where it must not hide a builtin.
+    return operation_id, f"{name}_" if name in _TAKEN_NAMES or hasattr(builtins, name) else name
 
 
 def _read_tag(node: Node) -> str:

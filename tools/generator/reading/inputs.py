@@ -67,10 +67,10 @@ def _read_principal(members: Node) -> Iterator[Field]:
 
 
 def read_security(operation: Node, schemes: dict[str, SchemeContract]) -> tuple[SchemeContract, ...]:
-    """Read the alternatives of an operation, or the document's; none where it is open to everybody."""
+    """Read the alternatives of an operation, or the document's; none where it says that it is open to everybody."""
     security = operation.get("security") or operation.document.root.get("security")
     if security is None:
-        return ()
+        raise operation.refuse("security is missing; an open operation has `security: []`")
     return tuple(_read_requirement(requirement, schemes) for requirement in security.elements())
 
 

@@ -16,3 +16,4 @@ class Service:
     import_: operations.import_.Handler
     operations_: operations.operations_.Handler
     get_v2_things: operations.get_v2_things.Handler
+    open_: operations.open_.Handler

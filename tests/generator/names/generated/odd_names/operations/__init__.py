@@ -7,8 +7,13 @@ from __future__ import annotations
 from typing import Final
 
 from ...runtime import Operation
-from . import get_v2_things, import_, operations_
+from . import get_v2_things, import_, open_, operations_
 
-__all__ = ["OPERATIONS", "get_v2_things", "import_", "operations_"]
+__all__ = ["OPERATIONS", "get_v2_things", "import_", "open_", "operations_"]
 
-OPERATIONS: Final[tuple[Operation, ...]] = (import_.OPERATION, operations_.OPERATION, get_v2_things.OPERATION)
+OPERATIONS: Final[tuple[Operation, ...]] = (
+    import_.OPERATION,
+    operations_.OPERATION,
+    get_v2_things.OPERATION,
+    open_.OPERATION,
+)
