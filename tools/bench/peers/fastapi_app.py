@@ -292,6 +292,8 @@ def admit(workflow: str, trigger: str, envelope: HookEnvelope, idempotency_key: 
         check_state(session, workflow)
         run = new_run(workflow, case)
         session.add(run)
+        # Before the rows that refer to it.
+        session.flush()
         session.add(
             AdmissionRow(
                 **scope, event_id=event_id, event_digest=digest, idempotency_key=idempotency_key, run_id=run.run_id
@@ -366,6 +368,7 @@ async def lifespan(_: FastAPI) -> AsyncIterator[None]:
     SQLModel.metadata.create_all(engine)
     with Session(engine) as session, session.begin():
         session.add(PackageRow(digest=PACKAGE_DIGEST, snapshot="{}", applied_at=0))
+        session.flush()
         session.add(SwitchRow(id=1, admission_held=False, execution_held=False, package_digest=PACKAGE_DIGEST))
         session.add(AuditHeadRow(node=NODE, seq=0, hash="0" * 64, length=0))
     yield
