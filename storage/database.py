@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import sqlalchemy as sa
+
+from storage.admission import RunStatements
+from storage.audit import AuditFile
+from storage.connections import engine, is_fault
 from storage.doctor import Doctor
+from storage.errors import Unavailable
 from storage.events import Admissions
-from storage.holds import Holds
+from storage.holds import Holds, hold_state
+from storage.migrations import require_head
+from storage.readers import Readers
 from storage.runs import Runs
+from storage.statements import Spelling
 from storage.workflows import Workflows
+from storage.writer import Writer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What storage may use: work that waits for the writer, reading connections, milliseconds to wait for a lock."""
+    """What storage may use: work and reads that wait, reading connections, milliseconds to wait for a lock."""
 
     waiting: int = 2048
+    reads_waiting: int = 256
     readers: int = 4
     busy_milliseconds: int = 2000
 
@@ -25,11 +37,28 @@ class Limits:
 class Storage:
     """One process's storage; every coroutine is to be awaited in the loop that opened it."""
 
-    admissions: Admissions
-    runs: Runs
-    holds: Holds
-    workflows: Workflows
-    doctor: Doctor
+    def __init__(
+        self,
+        engines: tuple[sa.Engine, sa.Engine],
+        audit: AuditFile,
+        limits: Limits,
+        *,
+        node: str,
+        recovery_only: bool,
+        on_commit: Callable[[int], None] | None,
+    ) -> None:
+        self._engines = engines
+        self._audit = audit
+        writing, reading = engines
+        spelling = Spelling(writing.dialect)
+        statements = RunStatements(spelling)
+        self.writer = Writer(writing, audit, node=node, waiting=limits.waiting, on_commit=on_commit)
+        self._readers = Readers(reading, size=limits.readers, waiting=limits.reads_waiting)
+        self.admissions = Admissions(self.writer, spelling, statements, recovery_only=recovery_only)
+        self.runs = Runs(self.writer, self._readers, statements, recovery_only=recovery_only)
+        self.holds = Holds(self.writer, self._readers)
+        self.workflows = Workflows(self.writer, self._readers)
+        self.doctor = Doctor(self._readers)
 
     @classmethod
     async def open(
@@ -46,14 +75,35 @@ class Storage:
 
         `on_commit` is called in the loop with the number of items of each batch. Raises SchemaOutOfDate where the
         migrations have not been applied, Unavailable where the database cannot be reached, AuditUnavailable where the
-        audit file cannot be written.
+        audit file cannot be written, ValueError where the URL is of no such kind.
         """
-        raise NotImplementedError
+        limits = limits or Limits()
+        busy = limits.busy_milliseconds
+        writing = engine(url, "write", busy_milliseconds=busy)
+        reading = engine(url, "read", busy_milliseconds=busy, size=limits.readers + 1)
+        audit = AuditFile(audit_file, node, reading, busy_milliseconds=busy)
+        await asyncio.to_thread(_prepare, reading, audit)
+        return cls((writing, reading), audit, limits, node=node, recovery_only=recovery_only, on_commit=on_commit)
 
     async def close(self) -> None:
         """Finish what waits, then close every connection; may be called twice."""
-        raise NotImplementedError
+        await self.writer.close()
+        await self._readers.close()
+        self._audit.close()
+        for each in self._engines:
+            each.dispose()
 
     async def ready(self) -> None:
         """One cheap read; raises Unavailable where the database does not answer."""
-        raise NotImplementedError
+        await self._readers.read(hold_state)
+
+
+def _prepare(reading: sa.Engine, audit: AuditFile) -> None:
+    try:
+        with reading.connect() as connection, connection.begin():
+            require_head(connection)
+        audit.catch_up()
+    except Exception as error:
+        if is_fault(error, reading.dialect):
+            raise Unavailable("the database cannot be reached") from error
+        raise

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import get_args
 
-from storage.holds import HoldState
-from storage.runs import RunState
+import sqlalchemy as sa
+
+from storage.holds import HoldState, hold_state
+from storage.readers import Readers
+from storage.runs import OUTBOX, RUNS, RunState
+from storage.workflows import PACKAGES, SWITCHES
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +37,32 @@ class Report:
 class Doctor:
     """Reads only."""
 
+    def __init__(self, readers: Readers) -> None:
+        self._readers = readers
+
     async def report(self) -> Report:
-        """All figures from one snapshot of the database; raises Unavailable."""
-        raise NotImplementedError
+        """All figures from one snapshot of the database; raises Unavailable and Overloaded."""
+        return await self._readers.read(_report)
+
+
+def _report(connection: sa.Connection) -> Report:
+    counted = connection.execute(sa.select(RUNS.c.state, sa.func.count().label("runs")).group_by(RUNS.c.state))
+    due = sa.select(sa.func.min(RUNS.c.next_due_at)).where(RUNS.c.next_due_at.is_not(None))
+    uncertain = sa.select(sa.func.count()).select_from(RUNS).where(RUNS.c.uncertain)
+    return Report(
+        holds=hold_state(connection),
+        activation=_activation(connection),
+        runs=dict.fromkeys(get_args(RunState), 0) | {row.state: row.runs for row in counted},
+        oldest_due_at=connection.scalar(due),
+        uncertain=connection.execute(uncertain).scalar_one(),
+        backlog=connection.execute(sa.select(sa.func.count()).select_from(OUTBOX)).scalar_one(),
+    )
+
+
+def _activation(connection: sa.Connection) -> ActivePackage | None:
+    row = connection.execute(
+        sa.select(PACKAGES.c.digest, PACKAGES.c.applied_at).join(
+            SWITCHES, SWITCHES.c.package_digest == PACKAGES.c.digest
+        )
+    ).first()
+    return None if row is None else ActivePackage(row.digest, row.applied_at)

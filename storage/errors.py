@@ -7,17 +7,21 @@ class StorageError(Exception):
     """The root of every error that storage raises; its text names no SQL and no value."""
 
 
-class Unavailable(StorageError):  # noqa: N818 - named for what the caller is told
+class Unavailable(StorageError):
     """The database is away, locked or full, or a COMMIT has an unknown result: the work may stand, ask again later."""
 
 
-class Overloaded(StorageError):  # noqa: N818 - named for what the caller is told
+class Overloaded(StorageError):
     """More work waits than the bound allows; nothing was done and nothing will be."""
 
 
-class AuditUnavailable(StorageError):  # noqa: N818 - named for what the caller is told
+class AuditUnavailable(StorageError):
     """The audit file cannot be written: this batch's work stands, or was refused before its transaction began."""
 
 
-class SchemaOutOfDate(StorageError):  # noqa: N818 - named for what the caller is told
+class Unstorable(StorageError):
+    """This piece of work alone cannot be stored, for a reason that no rule foresaw; `__cause__` has it."""
+
+
+class SchemaOutOfDate(StorageError):
     """The database is not at the revision that this code was written for; the text says which command mends it."""

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-from storage.refusals import Refused
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewRun:
-    """The run that a new identity would begin; `input` is canonical JSON, `deadline_seconds` count from admission."""
-
-    workflow_version: str
-    definition_digest: str
-    binding_digest: str
-    input: str
-    deadline_seconds: int
-    first_step: str
+from storage.admission import Births, NewRun, RunStatements
+from storage.identifiers import hex_digits, hyphenated
+from storage.refusals import Refusal, Refused
+from storage.statements import Spelling, table
+from storage.tables import AdmissionRow
+from storage.transaction import Transaction
+from storage.writer import Writer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,14 +46,112 @@ class Admitted:
 
 
 Outcome: TypeAlias = Admitted | Refused
+_Identity: TypeAlias = tuple[str, str, str, str]
 
 
 class Admissions:
     """The door by which events become runs."""
 
+    def __init__(self, writer: Writer, spelling: Spelling, runs: RunStatements, *, recovery_only: bool) -> None:
+        self._writer = writer
+        self._runs = runs
+        self._recovery_only = recovery_only
+        self._statements = _Statements(spelling)
+
     async def admit(self, candidate: Candidate) -> Outcome:
         """Admit one event exactly once; returns after the commit is durable.
 
-        Raises Unavailable, Overloaded or AuditUnavailable.
+        Raises Unavailable, Overloaded, AuditUnavailable or Unstorable.
         """
-        raise NotImplementedError
+        return await self._writer.submit(self._admit_many, candidate)
+
+    def _admit_many(self, transaction: Transaction, candidates: Sequence[Candidate]) -> list[Outcome]:
+        """Decide every candidate in order, then write all that is new in one statement a table."""
+        known = _Known(self._statements.known.execute(transaction.cursor, _lookups(candidates)))
+        births = Births(transaction, self._runs, recovery_only=self._recovery_only)
+        births.foresee(candidates)
+        outcomes: list[Outcome] = []
+        rows: list[object] = []
+        for candidate in candidates:
+            decided = known.outcome(candidate) or births.decide(candidate)
+            if isinstance(decided, NewRun):
+                run_id = births.add(candidate.workflow, decided)
+                known.add(candidate, run_id)
+                rows += (*_identity(candidate), candidate.idempotency_key, candidate.event_digest, run_id)
+                decided = Admitted(hyphenated(run_id), new=True)
+                transaction.record("run.admitted", decided.run_id, _told(candidate))
+            outcomes.append(decided)
+        births.write()
+        self._statements.insert.execute(transaction.cursor, rows)
+        return outcomes
+
+
+class _Statements:
+    def __init__(self, spelling: Spelling) -> None:
+        admissions = table(AdmissionRow).c
+        self.insert = spelling.insert(list(admissions))
+        looked_up = list(admissions)[:5]
+        names = [spelling.name(column) for column in looked_up]
+        scope = " AND ".join(f"a.{name} = item.{name}" for name in names[:3])
+        found = ", ".join(f"a.{spelling.name(column)}" for column in admissions)
+        # Either unique index answers for its own half; CROSS JOIN keeps SQLite from turning the loops around.
+        self.known = spelling.select(
+            looked_up,
+            " UNION ALL ".join(
+                f"SELECT {found} FROM item CROSS JOIN admissions a"  # noqa: S608 - all names are the table's
+                f" WHERE {scope} AND a.{name} = item.{name}"
+                for name in names[3:]
+            ),
+        )
+
+
+class _Known:
+    """The identities and keys that stand already, those of earlier batches and those of this one."""
+
+    def __init__(self, rows: Sequence[tuple[Any, ...]]) -> None:
+        self._runs: dict[_Identity, tuple[str, str]] = {}
+        self._keys: set[tuple[str, str, str, str]] = set()
+        for workflow, trigger, source, event_id, key, event_digest, run_id in rows:
+            self._runs[workflow, trigger, source, hex_digits(event_id)] = event_digest, hex_digits(run_id)
+            self._keys.add((workflow, trigger, source, key))
+
+    def outcome(self, candidate: Candidate) -> Outcome | None:
+        """What the identity or the key decides by itself; None for a new identity under an unused key."""
+        known = self._runs.get(_identity(candidate))
+        if known is not None:
+            event_digest, run_id = known
+            if event_digest == candidate.event_digest:
+                return Admitted(hyphenated(run_id), new=False)
+            return Refused(Refusal.KEY_REUSED)
+        return Refused(Refusal.KEY_REUSED) if _key(candidate) in self._keys else None
+
+    def add(self, candidate: Candidate, run_id: str) -> None:
+        """Note an identity that this batch admits, for those after it."""
+        self._runs[_identity(candidate)] = candidate.event_digest, run_id
+        self._keys.add(_key(candidate))
+
+
+def _identity(candidate: Candidate) -> _Identity:
+    return candidate.workflow, candidate.trigger, candidate.source, candidate.event_id
+
+
+def _key(candidate: Candidate) -> tuple[str, str, str, str]:
+    return candidate.workflow, candidate.trigger, candidate.source, candidate.idempotency_key
+
+
+def _lookups(candidates: Sequence[Candidate]) -> list[object]:
+    parameters: list[object] = []
+    for candidate in candidates:
+        parameters += (*_identity(candidate), candidate.idempotency_key)
+    return parameters
+
+
+def _told(candidate: Candidate) -> dict[str, object]:
+    """What the audit tells of an admission: whose event it was, never what it held."""
+    return {
+        "eventDigest": candidate.event_digest,
+        "eventId": candidate.event_id,
+        "source": candidate.source,
+        "trigger": candidate.trigger,
+        "workflow": candidate.workflow,
+    }

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from storage.refusals import Refused
+import sqlalchemy as sa
+
+from storage.readers import Readers
+from storage.refusals import Refusal, Refused
+from storage.statements import table
+from storage.tables import SwitchRow
+from storage.transaction import Transaction
+from storage.writer import Writer
+
+SWITCHES = table(SwitchRow)
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,20 +25,31 @@ class HoldState:
     execution_held: bool
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Recovery:
+    reference: str
+    history_complete: bool
+    prior_fenced: bool
+
+
 class Holds:
-    """Every method raises Unavailable; those that write raise Overloaded and AuditUnavailable too."""
+    """Every method raises Unavailable and Overloaded; those that write raise AuditUnavailable and Unstorable too."""
+
+    def __init__(self, writer: Writer, readers: Readers) -> None:
+        self._writer = writer
+        self._readers = readers
 
     async def state(self) -> HoldState:
         """The holds as they stand now."""
-        raise NotImplementedError
+        return await self._readers.read(hold_state)
 
     async def restore(self, reason: str) -> HoldState:
         """Set both holds; where both stand already nothing changes."""
-        raise NotImplementedError
+        return await self._writer.submit(_restore, reason)
 
     async def release_restore(self, reason: str) -> HoldState | Refused:
         """Release the execution hold; HOLD_REQUIRED where it does not stand."""
-        raise NotImplementedError
+        return await self._writer.submit(_release_restore, reason)
 
     async def release_admission(
         self, *, recovery_reference: str, admission_history_complete: bool, prior_deployment_fenced: bool
@@ -37,4 +58,54 @@ class Holds:
 
         HOLD_REQUIRED where it does not stand, else RESTORE_UNRESOLVED where a boolean is false.
         """
-        raise NotImplementedError
+        recovery = _Recovery(
+            reference=recovery_reference,
+            history_complete=admission_history_complete,
+            prior_fenced=prior_deployment_fenced,
+        )
+        return await self._writer.submit(_release_admission, recovery)
+
+
+def hold_state(connection: sa.Connection) -> HoldState:
+    """The holds as this transaction sees them."""
+    return HoldState(*connection.execute(sa.select(SWITCHES.c.admission_held, SWITCHES.c.execution_held)).one())
+
+
+def _restore(transaction: Transaction, reasons: Sequence[str]) -> list[HoldState]:
+    return [_set(transaction, HoldState(True, True), "hold.restored", {"reason": reason}) for reason in reasons]
+
+
+def _release_restore(transaction: Transaction, reasons: Sequence[str]) -> list[HoldState | Refused]:
+    outcomes: list[HoldState | Refused] = []
+    for reason in reasons:
+        if transaction.switches.execution_held:
+            released = HoldState(transaction.switches.admission_held, False)
+            outcomes.append(_set(transaction, released, "hold.execution-released", {"reason": reason}))
+        else:
+            outcomes.append(Refused(Refusal.HOLD_REQUIRED))
+    return outcomes
+
+
+def _release_admission(transaction: Transaction, recoveries: Sequence[_Recovery]) -> list[HoldState | Refused]:
+    outcomes: list[HoldState | Refused] = []
+    for recovery in recoveries:
+        if not transaction.switches.admission_held:
+            outcomes.append(Refused(Refusal.HOLD_REQUIRED))
+        elif not (recovery.history_complete and recovery.prior_fenced):
+            outcomes.append(Refused(Refusal.RESTORE_UNRESOLVED))
+        else:
+            released = HoldState(False, transaction.switches.execution_held)
+            told: dict[str, object] = {"recoveryReference": recovery.reference}
+            outcomes.append(_set(transaction, released, "hold.admission-released", told))
+    return outcomes
+
+
+def _set(transaction: Transaction, holds: HoldState, action: str, told: dict[str, object]) -> HoldState:
+    before = HoldState(transaction.switches.admission_held, transaction.switches.execution_held)
+    if holds != before:
+        transaction.connection.execute(
+            SWITCHES.update().values(admission_held=holds.admission_held, execution_held=holds.execution_held)
+        )
+        transaction.reread()
+        transaction.record(action, "holds", told)
+    return holds

@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Final, Literal, TypeAlias
+from uuid import UUID
 
-from storage.events import NewRun
-from storage.refusals import Refused
+import sqlalchemy as sa
+
+from storage.admission import Births, NewRun, RunStatements
+from storage.identifiers import parse
+from storage.readers import Readers
+from storage.refusals import Refusal, Refused
+from storage.statements import table
+from storage.tables import OutboxRow, RunRow, StartRow
+from storage.transaction import Transaction
+from storage.writer import Writer
 
 RunState: TypeAlias = Literal["admitted", "running", "waiting", "uncertain", "completed", "failed", "cancelled"]
+StepType: TypeAlias = Literal["wait-until", "call", "choose", "finish"]
+StepState: TypeAlias = Literal["running", "waiting", "uncertain", "completed", "failed", "cancelled"]
+
+RUNS, STARTS, OUTBOX = table(RunRow), table(StartRow), table(OutboxRow)
+
+# In the first no executor works on the run, so that a cancellation ends it at once; from the second no way leads on.
+_IDLE: Final = ("admitted", "waiting")
+_ENDED: Final = ("completed", "failed", "cancelled")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,8 +67,8 @@ class Step:
     """One step that a run has reached."""
 
     step: str
-    type: str
-    state: str
+    type: StepType
+    state: StepState
     attempts: tuple[Attempt, ...]
 
 
@@ -88,26 +106,39 @@ class Started:
 
 
 class Runs:
-    """Every method raises Unavailable; those that write raise Overloaded and AuditUnavailable too."""
+    """Every method raises Unavailable and Overloaded; those that write raise AuditUnavailable and Unstorable too."""
+
+    def __init__(self, writer: Writer, readers: Readers, statements: RunStatements, *, recovery_only: bool) -> None:
+        self._writer = writer
+        self._readers = readers
+        self._statements = statements
+        self._recovery_only = recovery_only
 
     async def start(self, start: Start) -> Started | Refused:
         """Begin a run exactly once by its key; returns after the commit is durable."""
-        raise NotImplementedError
+        return await self._writer.submit(self._start_many, start)
 
     async def get(self, run_id: str) -> Run | None:
         """The run of this id; None where there is none, also for text that is no UUID."""
-        raise NotImplementedError
+        found = parse(run_id)
+        return None if found is None else await self._readers.read(lambda connection: _get(connection, found))
 
     async def list(self, *, limit: int, state: RunState | None = None, before: str | None = None) -> list[Run]:
         """At most `limit` runs, newest first, those older than the run id `before` (which need not exist).
 
         Raises ValueError where `before` is no UUID.
         """
-        raise NotImplementedError
+        query = _selection().order_by(RUNS.c.run_id.desc()).limit(limit)
+        if state is not None:
+            query = query.where(RUNS.c.state == state)
+        if before is not None:
+            query = query.where(RUNS.c.run_id < UUID(before))
+        return await self._readers.read(lambda connection: [_run(row) for row in connection.execute(query)])
 
     async def inspect(self, run_id: str) -> Inspection | None:
         """The run of this id with its steps; None as for get."""
-        raise NotImplementedError
+        run = await self.get(run_id)
+        return None if run is None else Inspection(run, steps=())
 
     async def cancel(self, run_id: str, reason: str) -> Run | None:
         """Cancel a run and return it as it then stands; None as for get.
@@ -115,4 +146,67 @@ class Runs:
         An ended run comes back unchanged, an admitted or waiting one becomes `cancelled`, of any other the wish is
         noted in `cancel_requested`.
         """
-        raise NotImplementedError
+        found = parse(run_id)
+        return None if found is None else await self._writer.submit(_cancel_many, (found, reason))
+
+    def _start_many(self, transaction: Transaction, starts: Sequence[Start]) -> Sequence[Started | Refused]:
+        return [self._start(transaction, start) for start in starts]
+
+    def _start(self, transaction: Transaction, start: Start) -> Started | Refused:
+        connection = transaction.connection
+        known = connection.execute(sa.select(STARTS).where(STARTS.c.idempotency_key == start.idempotency_key)).first()
+        if known is not None:
+            if known.request_digest != start.request_digest:
+                return Refused(Refusal.KEY_REUSED)
+            return Started(_one(connection, known.run_id), new=False)
+        births = Births(transaction, self._statements, recovery_only=self._recovery_only)
+        births.foresee([start])
+        decided = births.decide(start)
+        if isinstance(decided, Refused):
+            return decided
+        run_id = UUID(births.add(start.workflow, decided))
+        births.write()
+        connection.execute(
+            STARTS.insert().values(
+                idempotency_key=start.idempotency_key, request_digest=start.request_digest, run_id=run_id
+            )
+        )
+        transaction.record(
+            "run.started", str(run_id), {"requestDigest": start.request_digest, "workflow": start.workflow}
+        )
+        return Started(_one(connection, run_id), new=True)
+
+
+def _cancel_many(transaction: Transaction, wishes: Sequence[tuple[UUID, str]]) -> Sequence[Run | None]:
+    return [_cancel(transaction, run_id, reason) for run_id, reason in wishes]
+
+
+def _cancel(transaction: Transaction, run_id: UUID, reason: str) -> Run | None:
+    connection = transaction.connection
+    run = _get(connection, run_id)
+    if run is None or run.cancel_requested or run.state in _ENDED:
+        return run
+    changes: dict[str, object] = {"cancel_requested": True}
+    if run.state in _IDLE:
+        changes |= {"state": "cancelled", "ended_at": transaction.now, "next_due_at": None}
+    connection.execute(RUNS.update().where(RUNS.c.run_id == run_id).values(changes))
+    connection.execute(OUTBOX.insert().values(run_id=run_id, kind="cancel", created_at=transaction.now))
+    transaction.record("run.cancelled", str(run_id), {"reason": reason, "state": run.state})
+    return _one(connection, run_id)
+
+
+def _selection() -> sa.Select[Any]:
+    return sa.select(*(RUNS.c[field.name] for field in fields(Run)))
+
+
+def _get(connection: sa.Connection, run_id: UUID) -> Run | None:
+    row = connection.execute(_selection().where(RUNS.c.run_id == run_id)).first()
+    return None if row is None else _run(row)
+
+
+def _one(connection: sa.Connection, run_id: UUID) -> Run:
+    return _run(connection.execute(_selection().where(RUNS.c.run_id == run_id)).one())
+
+
+def _run(row: sa.Row[Any]) -> Run:
+    return Run(**{**row._mapping, "run_id": str(row.run_id)})

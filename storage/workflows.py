@@ -2,8 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+
+import sqlalchemy as sa
+
+from storage.readers import Readers
+from storage.statements import table
+from storage.tables import DefinitionRow, PackageDefinitionRow, PackageRow, SwitchRow
+from storage.transaction import Transaction
+from storage.writer import Writer
+
+PACKAGES, HELD_BY, RETAINED = table(PackageRow), table(PackageDefinitionRow), table(DefinitionRow)
+SWITCHES = table(SwitchRow)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +62,24 @@ class DefinitionConflict:
     definitions: tuple[Definition, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class _Application:
+    digest: str
+    snapshot: str
+    definitions: tuple[Definition, ...]
+    force: bool
+
+
 class Workflows:
-    """Every method raises Unavailable; apply raises Overloaded and AuditUnavailable too."""
+    """Every method raises Unavailable and Overloaded; apply raises AuditUnavailable and Unstorable too."""
+
+    def __init__(self, writer: Writer, readers: Readers) -> None:
+        self._writer = writer
+        self._readers = readers
 
     async def active(self) -> Activation | None:
         """The active package, None before the first apply."""
-        raise NotImplementedError
+        return await self._readers.read(_active)
 
     async def apply(
         self, digest: str, snapshot: str, definitions: Sequence[Definition], *, force: bool = False
@@ -65,8 +89,93 @@ class Workflows:
         With `force` a definition that is retained with another digest does not refuse the package; the retained one
         stays.
         """
-        raise NotImplementedError
+        application = _Application(digest, snapshot, tuple(definitions), force)
+        return await self._writer.submit(_apply_many, application)
 
     async def list(self) -> list[Package]:
         """Every stored package, the latest applied first."""
-        raise NotImplementedError
+        return await self._readers.read(_packages)
+
+
+def _active(connection: sa.Connection) -> Activation | None:
+    row = connection.execute(sa.select(PACKAGES).join(SWITCHES, SWITCHES.c.package_digest == PACKAGES.c.digest)).first()
+    if row is None:
+        return None
+    definitions = _definitions(connection)[row.digest]
+    return Activation(
+        digest=row.digest,
+        snapshot=row.snapshot,
+        applied_at=row.applied_at,
+        redefined=_redefined(connection, definitions),
+    )
+
+
+def _packages(connection: sa.Connection) -> list[Package]:
+    active = connection.scalar(sa.select(SWITCHES.c.package_digest))
+    definitions = _definitions(connection)
+    latest_first = sa.select(PACKAGES.c.digest, PACKAGES.c.applied_at).order_by(PACKAGES.c.applied_at.desc())
+    return [
+        Package(
+            digest=row.digest,
+            applied_at=row.applied_at,
+            active=row.digest == active,
+            definitions=definitions[row.digest],
+        )
+        for row in connection.execute(latest_first)
+    ]
+
+
+def _definitions(connection: sa.Connection) -> dict[str, tuple[Definition, ...]]:
+    """The definitions of every package, by the package's digest."""
+    found: dict[str, tuple[Definition, ...]] = defaultdict(tuple)
+    for row in connection.execute(sa.select(HELD_BY).order_by(HELD_BY.c.workflow_id)):
+        found[row.package_digest] += (Definition(row.workflow_id, row.version, row.digest),)
+    return found
+
+
+def _redefined(connection: sa.Connection, definitions: Iterable[Definition]) -> tuple[Definition, ...]:
+    retained = {(row.workflow_id, row.version): row.digest for row in connection.execute(sa.select(RETAINED))}
+    return tuple(
+        definition
+        for definition in definitions
+        if retained.get((definition.workflow_id, definition.version), definition.digest) != definition.digest
+    )
+
+
+def _apply_many(
+    transaction: Transaction, applications: Sequence[_Application]
+) -> Sequence[Applied | DefinitionConflict]:
+    return [_apply(transaction, application) for application in applications]
+
+
+def _apply(transaction: Transaction, application: _Application) -> Applied | DefinitionConflict:
+    connection = transaction.connection
+    redefined = _redefined(connection, application.definitions)
+    if redefined and not application.force:
+        return DefinitionConflict(redefined)
+    if transaction.switches.package_digest == application.digest:
+        applied_at = sa.select(PACKAGES.c.applied_at).where(PACKAGES.c.digest == application.digest)
+        return Applied(application.digest, connection.execute(applied_at).scalar_one())
+    _store(transaction, application)
+    connection.execute(SWITCHES.update().values(package_digest=application.digest))
+    transaction.reread()
+    told: dict[str, object] = {"forced": bool(redefined), "workflows": len(application.definitions)}
+    transaction.record("package.applied", application.digest, told)
+    return Applied(application.digest, transaction.now)
+
+
+def _store(transaction: Transaction, application: _Application) -> None:
+    """Store what is not yet there; a package that was applied before has the same content under the same digest."""
+    connection = transaction.connection
+    again = PACKAGES.update().where(PACKAGES.c.digest == application.digest).values(applied_at=transaction.now)
+    if connection.execute(again).rowcount:
+        return
+    connection.execute(
+        PACKAGES.insert().values(digest=application.digest, snapshot=application.snapshot, applied_at=transaction.now)
+    )
+    retained = {(row.workflow_id, row.version) for row in connection.execute(sa.select(RETAINED))}
+    for definition in application.definitions:
+        named = {"workflow_id": definition.workflow_id, "version": definition.version, "digest": definition.digest}
+        connection.execute(HELD_BY.insert().values(package_digest=application.digest, **named))
+        if (definition.workflow_id, definition.version) not in retained:
+            connection.execute(RETAINED.insert().values(**named))

@@ -1,0 +1,38 @@
+"""What is done with Alembic, which is imported here and in the migrations alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import sqlalchemy as sa
+from alembic import command
+from alembic.autogenerate import compare_metadata
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+
+from storage.tables import METADATA
+
+
+def upgrade(connection: sa.Connection) -> None:
+    """Apply every migration that is missing, inside the transaction that the caller has begun."""
+    config = _config()
+    config.attributes["connection"] = connection
+    command.upgrade(config, "head")
+
+
+def newest() -> str | None:
+    """The revision of the newest migration."""
+    return ScriptDirectory.from_config(_config()).get_current_head()
+
+
+def differences(connection: sa.Connection) -> list[str]:
+    """How the schema of this database differs from the tables."""
+    context = MigrationContext.configure(connection, opts={"compare_type": True})
+    return [str(difference) for difference in compare_metadata(context, METADATA)]
+
+
+def _config() -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent).replace("%", "%%"))
+    return config

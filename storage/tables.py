@@ -1,0 +1,183 @@
+"""The tables: every column is defined here once, for the migrations, the plain queries and the writer's statements.
+
+Times are epoch milliseconds, digests `sha256:` and 64 hex, and free text is kept inside JSON text, where U+0000 is an
+escape that PostgreSQL takes.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+from uuid import UUID
+
+import sqlalchemy as sa
+from sqlmodel import Field, Index, SQLModel, UniqueConstraint
+
+METADATA: Final = SQLModel.metadata
+
+
+def _text(*, primary_key: bool = False, nullable: bool = False) -> sa.Column[str]:
+    return sa.Column(sa.Text(), primary_key=primary_key, nullable=nullable)
+
+
+def _big(*, nullable: bool = False) -> sa.Column[int]:
+    return sa.Column(sa.BigInteger(), nullable=nullable)
+
+
+class PackageRow(SQLModel, table=True):
+    """A package as it was applied: its snapshot under its digest."""
+
+    __tablename__ = "packages"
+
+    digest: str = Field(sa_column=_text(primary_key=True))
+    snapshot: str = Field(sa_column=_text())
+    applied_at: int = Field(sa_column=_big())
+
+
+class PackageDefinitionRow(SQLModel, table=True):
+    """Which definition a package holds under a workflow's id and version."""
+
+    __tablename__ = "package_definitions"
+
+    package_digest: str = Field(
+        sa_column=sa.Column(sa.Text(), sa.ForeignKey("packages.digest"), primary_key=True, nullable=False)
+    )
+    workflow_id: str = Field(sa_column=_text(primary_key=True))
+    version: str = Field(sa_column=_text(primary_key=True))
+    digest: str = Field(sa_column=_text())
+
+
+class DefinitionRow(SQLModel, table=True):
+    """The definition that was the first to bear this workflow's id and version; it is retained for ever."""
+
+    __tablename__ = "definitions"
+
+    workflow_id: str = Field(sa_column=_text(primary_key=True))
+    version: str = Field(sa_column=_text(primary_key=True))
+    digest: str = Field(sa_column=_text())
+
+
+class SwitchRow(SQLModel, table=True):
+    """The one row that every admission reads: the two holds and the active package."""
+
+    __tablename__ = "switches"
+    __table_args__ = (sa.CheckConstraint("id = 1", name="switches_one_row"),)
+
+    id: int = Field(sa_column=sa.Column(sa.Integer(), primary_key=True, autoincrement=False))
+    admission_held: bool
+    execution_held: bool
+    package_digest: str | None = Field(sa_column=sa.Column(sa.Text(), sa.ForeignKey("packages.digest"), nullable=True))
+
+
+class RunRow(SQLModel, table=True):
+    """A run; it is live while `ended_at` is null."""
+
+    __tablename__ = "runs"
+
+    run_id: UUID = Field(sa_column=sa.Column(sa.Uuid(), primary_key=True))
+    workflow_id: str = Field(sa_column=_text())
+    workflow_version: str = Field(sa_column=_text())
+    definition_digest: str = Field(sa_column=_text())
+    binding_digest: str = Field(sa_column=_text())
+    step: str | None = Field(sa_column=_text(nullable=True))
+    state: str = Field(sa_column=_text())
+    input: str = Field(sa_column=_text())
+    output: str | None = Field(sa_column=_text(nullable=True))
+    outcome: str | None = Field(sa_column=_text(nullable=True))
+    failure_code: str | None = Field(sa_column=_text(nullable=True))
+    admitted_at: int = Field(sa_column=_big())
+    deadline_at: int = Field(sa_column=_big())
+    next_due_at: int | None = Field(sa_column=_big(nullable=True))
+    ended_at: int | None = Field(sa_column=_big(nullable=True))
+    uncertain: bool
+    cancel_requested: bool
+    restore_review_required: bool
+
+    __table_args__ = (
+        Index("runs_by_state", "state", "run_id"),
+        Index(
+            "runs_live_by_binding",
+            "workflow_id",
+            "binding_digest",
+            sqlite_where=sa.text("ended_at IS NULL"),
+            postgresql_where=sa.text("ended_at IS NULL"),
+        ),
+        Index(
+            "runs_by_due",
+            "next_due_at",
+            sqlite_where=sa.text("next_due_at IS NOT NULL"),
+            postgresql_where=sa.text("next_due_at IS NOT NULL"),
+        ),
+        Index(
+            "runs_uncertain",
+            "run_id",
+            sqlite_where=sa.text("uncertain"),
+            postgresql_where=sa.text("uncertain"),
+        ),
+    )
+
+
+class AdmissionRow(SQLModel, table=True):
+    """An event's identity and the run that it stands for."""
+
+    __tablename__ = "admissions"
+    __table_args__ = (UniqueConstraint("workflow", "trigger", "source", "idempotency_key", name="admissions_by_key"),)
+
+    workflow: str = Field(sa_column=_text(primary_key=True))
+    trigger: str = Field(sa_column=_text(primary_key=True))
+    source: str = Field(sa_column=_text(primary_key=True))
+    event_id: UUID = Field(sa_column=sa.Column(sa.Uuid(), primary_key=True))
+    idempotency_key: str = Field(sa_column=_text())
+    event_digest: str = Field(sa_column=_text())
+    run_id: UUID = Field(sa_column=sa.Column(sa.Uuid(), sa.ForeignKey("runs.run_id"), nullable=False))
+
+
+class StartRow(SQLModel, table=True):
+    """The key of a run that was begun by hand."""
+
+    __tablename__ = "starts"
+
+    idempotency_key: str = Field(sa_column=_text(primary_key=True))
+    request_digest: str = Field(sa_column=_text())
+    run_id: UUID = Field(sa_column=sa.Column(sa.Uuid(), sa.ForeignKey("runs.run_id"), nullable=False))
+
+
+class OutboxRow(SQLModel, table=True):
+    """Work for an executor, in commit order; who takes a row deletes it, and its number is never given again."""
+
+    __tablename__ = "outbox"
+    __table_args__ = ({"sqlite_autoincrement": True},)
+
+    seq: int | None = Field(
+        default=None,
+        sa_column=sa.Column(sa.BigInteger().with_variant(sa.Integer(), "sqlite"), primary_key=True),
+    )
+    run_id: UUID = Field(sa_column=sa.Column(sa.Uuid(), sa.ForeignKey("runs.run_id"), nullable=False))
+    kind: str = Field(sa_column=_text())
+    created_at: int = Field(sa_column=_big())
+
+
+class AuditRow(SQLModel, table=True):
+    """One link of a node's audit chain; `body` is canonical JSON text."""
+
+    __tablename__ = "audit"
+    __table_args__ = ({"sqlite_with_rowid": False},)
+
+    node: str = Field(sa_column=_text(primary_key=True))
+    seq: int = Field(sa_column=sa.Column(sa.BigInteger(), primary_key=True, autoincrement=False))
+    prev_hash: str = Field(sa_column=_text())
+    hash: str = Field(sa_column=_text())
+    at: int = Field(sa_column=_big())
+    action: str = Field(sa_column=_text())
+    subject: str = Field(sa_column=_text())
+    body: str = Field(sa_column=_text())
+
+
+class AuditHeadRow(SQLModel, table=True):
+    """Where a node's chain ends, and the length in bytes of the file that holds the whole chain."""
+
+    __tablename__ = "audit_heads"
+
+    node: str = Field(sa_column=_text(primary_key=True))
+    seq: int = Field(sa_column=_big())
+    hash: str = Field(sa_column=_text())
+    length: int = Field(sa_column=_big())
