@@ -1,0 +1,1 @@
+"""Workflows: the package format, its check, its compiled form, and the active package that admission asks."""
