@@ -80,7 +80,7 @@ def programs(folder: Path) -> list[Program]:
 def gatehouse(folder: Path) -> Program:
     """Gatehouse's control listener on a state folder, as `gatehouse init` makes it."""
     port = free_port()
-    command = [sys.executable, "-m", "tools.cli"]
+    command = [str(Path(sys.executable).with_name("gatehouse"))]
     _run([*command, "init", "--state", str(folder)])
     return Program(
         name="gatehouse",

@@ -1,7 +1,5 @@
 """Signed, unique, 1 KB events as raw HTTP requests in a file, prepared so that signing costs a round nothing."""
 
-import base64
-import hmac
 import json
 import os
 import time
@@ -11,24 +9,14 @@ from pathlib import Path
 from typing import Final
 from uuid import UUID
 
-TARGET: Final = b"/v1/events/case-follow-up/case-created"
+from handlers.coordinator.signature import sign
+
+TARGET: Final = "/v1/events/case-follow-up/case-created"
 SOURCE: Final = "urn:gatehouse:demo"
 TYPE: Final = "case-created-v1"
 DATASCHEMA: Final = "urn:gatehouse:demo:case-created-v1"
 BODY_BYTES: Final = 1024
 EVENT_TIME: Final = "2026-04-15T12:00:00Z"
-
-_SIGNED_PREFIX: Final = b"breg-webhook-signature-v1"
-_SIGNED_HEADERS: Final = (
-    "ce-id",
-    "ce-source",
-    "ce-type",
-    "ce-time",
-    "ce-dataschema",
-    "X-Registry-Event-Generation",
-    "X-Registry-Delivery-Attempt",
-    "X-Registry-Delivery-Time",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,14 +76,6 @@ def headers(event_id: str, idempotency_key: str, delivery_time: str) -> dict[str
     }
 
 
-def signature(key: bytes, fields: dict[str, str], body: bytes, target: bytes = TARGET) -> str:
-    """The v1 delivery signature over the fourteen fields of a POST (api-coordinator, "The v1 delivery signature")."""
-    values = [b"1.0", *(fields[name].encode() for name in _SIGNED_HEADERS), b"POST", target]
-    values += [fields["Content-Type"].encode(), fields["Idempotency-Key"].encode(), body]
-    signed = _SIGNED_PREFIX + b"".join(len(value).to_bytes(8, "big") + value for value in values)
-    return "v1=" + base64.urlsafe_b64encode(hmac.digest(key, signed, "sha256")).rstrip(b"=").decode()
-
-
 def delivery_time(seconds: float) -> str:
     """A time since the epoch in the wire form of X-Registry-Delivery-Time, whole seconds."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
@@ -110,10 +90,10 @@ def raw_requests(count: int, key: bytes, host: str) -> Iterator[bytes]:
         event_id = str(UUID(bytes=os.urandom(16), version=4))
         body = template.replace("{id}", event_id).encode()
         fields = headers(event_id, f"sha256:{os.urandom(32).hex()}", now)
-        fields["X-Registry-Signature"] = signature(key, fields, body)
+        fields["X-Registry-Signature"] = sign(key, fields, method="POST", target=TARGET, body=body)
         fields |= {"Host": host, "Content-Length": str(len(body))}
         lines = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
-        yield b"POST %s HTTP/1.1\r\n%s\r\n%s" % (TARGET, lines.encode(), body)
+        yield f"POST {TARGET} HTTP/1.1\r\n{lines}\r\n".encode() + body
 
 
 def prepare(path: Path, count: int, key: bytes, host: str) -> Prepared:

@@ -5,31 +5,32 @@ import shutil
 import sqlite3
 import subprocess
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from tools.bench.deliveries import Prepared, prepare
-from tools.bench.servers import TABLES, BenchError, Server
+from tools.bench.servers import TABLES, BenchError, Server, cpu_seconds
 
 CONNECTIONS: Final = 32
 # A round may turn out faster than the last; deliveries that run out spoil it, those left over cost nothing.
 SPARE: Final = 4
 LEAST_RATE: Final = 4_000.0
 # A delivery is good for thirty seconds, which must hold the preparing and the round.
-LONGEST_ROUND: Final = 15
+LONGEST_ROUND: Final = 10
 SCRIPT: Final = Path(__file__).with_name("deliver.lua")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Round:
-    """What one round showed; latencies in milliseconds."""
+    """What one round showed: latencies in milliseconds, the server's processor time in seconds where it is known."""
 
     requests: int
     seconds: float
     p50: float
     p99: float
     longest: float
+    cpu: float | None = None
 
     @property
     def rate(self) -> float:
@@ -54,10 +55,11 @@ def play(server: Server, *, seconds: int, expected_rate: float, scratch: Path) -
     count = round(seconds * SPARE * max(expected_rate, LEAST_RATE))
     key = server.program.key_file.read_bytes()
     prepared = prepare(scratch / "deliveries", count, key, server.address)
-    before = rows(server.program.database)
+    before, began = rows(server.program.database), cpu_seconds(server.pid)
     outcome = _run_wrk(server, prepared, seconds)
+    ended = cpu_seconds(server.pid)
     _check_rows(server, before, rows(server.program.database), outcome.requests)
-    return outcome
+    return replace(outcome, cpu=None if began is None or ended is None else ended - began)
 
 
 def _run_wrk(server: Server, prepared: Prepared, seconds: int) -> Round:

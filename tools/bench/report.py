@@ -131,17 +131,19 @@ def show(result: Result, console: Console) -> None:
 def _servers(result: Result) -> Table:
     table = Table(title=f"admitEvent, 1 KB, unique, durable, {CONNECTIONS} connections; {result.date}")
     table.add_column("server")
-    for column in ("requests/s", "least", "greatest", "p50 ms", "p99 ms"):
+    for column in ("requests/s", "least", "greatest", "p50 ms", "p99 ms", "CPU µs/request"):
         table.add_column(column, justify="right")
     for name, rounds in result.rounds.items():
         rates = [each.rate for each in rounds]
-        latencies = (median(each.p50 for each in rounds), median(each.p99 for each in rounds))
-        table.add_row(
-            name,
-            *(f"{value:,.0f}" for value in (median(rates), min(rates), max(rates))),
-            *(f"{ms:.1f}" for ms in latencies),
-        )
+        figures = [f"{value:,.0f}" for value in (median(rates), min(rates), max(rates))]
+        figures += [f"{median(values):.1f}" for values in zip(*((each.p50, each.p99) for each in rounds), strict=True)]
+        table.add_row(name, *figures, _cpu(rounds))
     return table
+
+
+def _cpu(rounds: Sequence[Round]) -> str:
+    spent = [each.cpu / each.requests for each in rounds if each.cpu is not None]
+    return f"{median(spent) * 1e6:,.0f}" if spent else "unknown"
 
 
 def _ratios(result: Result) -> Table:

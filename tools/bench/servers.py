@@ -103,6 +103,17 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         process.wait()
 
 
+def cpu_seconds(pid: int) -> float | None:
+    """The processor time that a process has used so far, of all its threads; None where there is no /proc to ask."""
+    try:
+        status = Path(f"/proc/{pid}/stat").read_text()
+    except FileNotFoundError:
+        return None
+    # The name of the program, which may hold anything, ends at the last parenthesis; utime and stime are 12th from it.
+    user, system = status.rpartition(")")[2].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+
 def peak_memory(pid: int) -> int | None:
     """The most bytes that a process has had in memory (VmHWM); None where there is no /proc to ask."""
     try:

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
 
-from tools.bench.deliveries import TARGET, canonical, delivery_time, event, headers, signature
+from handlers.coordinator.signature import sign
+from tools.bench.deliveries import TARGET, canonical, delivery_time, event, headers
 from tools.bench.servers import HOST, Server
 
 SIGNED = "X-Registry-Signature"
@@ -34,7 +35,7 @@ class Delivery:
     body: bytes = b""
     fields: dict[str, str] = field(default_factory=dict)
     method: str = "POST"
-    target: bytes = TARGET
+    target: str = TARGET
     late: dict[str, str | None] = field(default_factory=dict)
     repeated: Sequence[str] = ()
 
@@ -42,10 +43,14 @@ class Delivery:
         """Sign and send; `late` then replaces header fields, or removes them where it says None."""
         body = self.body or canonical(event(self.event_id))
         fields = headers(self.event_id, f"key-{self.event_id}", delivery_time(time.time())) | self.fields
-        lines: dict[str, str | None] = {**fields, SIGNED: signature(key, fields, body, self.target), **self.late}
+        lines: dict[str, str | None] = {
+            **fields,
+            SIGNED: sign(key, fields, method=self.method, target=self.target, body=body),
+            **self.late,
+        }
         sent = [(name, value) for name, value in lines.items() if value is not None]
         sent += [(name, value) for name, value in sent if name in self.repeated]
-        return exchange(port, self.method, self.target.decode(), sent, body)
+        return exchange(port, self.method, self.target, sent, body)
 
 
 def exchange(port: int, method: str, target: str, fields: Sequence[tuple[str, str]], body: bytes) -> Answer:
@@ -148,7 +153,7 @@ INPUTS: Mapping[str, tuple[Make, int, str]] = {
         204,
         "",
     ),
-    "a query that is signed": (lambda: [Delivery(target=TARGET + b"?a=%2F")], 204, ""),
+    "a query that is signed": (lambda: [Delivery(target=TARGET + "?a=%2F")], 204, ""),
     "the same event with other bytes": (other_bytes, 409, "idempotency.key-reused"),
     "the same event id in another case": (in_another_case, 409, "idempotency.key-reused"),
     "the key of another event": (key_of_another, 409, "idempotency.key-reused"),
@@ -168,7 +173,7 @@ INPUTS: Mapping[str, tuple[Make, int, str]] = {
     "a signed header that is missing": (lambda: [Delivery(late={"ce-type": None})], 401, "event.unauthenticated"),
     "a signed header that is repeated": (lambda: [Delivery(repeated=["ce-type"])], 401, "event.unauthenticated"),
     "an unknown trigger": (
-        lambda: [Delivery(target=b"/v1/events/case-follow-up/other")],
+        lambda: [Delivery(target="/v1/events/case-follow-up/other")],
         401,
         "event.unauthenticated",
     ),

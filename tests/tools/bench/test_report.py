@@ -9,7 +9,7 @@ from tools.bench.report import Memory, Result, document, failures, ratios, show
 
 
 def rounds(*rates: int) -> list[Round]:
-    return [Round(requests=rate * 5, seconds=5.0, p50=6.0, p99=20.0, longest=40.0) for rate in rates]
+    return [Round(requests=rate * 5, seconds=5.0, p50=6.0, p99=20.0, longest=40.0, cpu=rate / 1000) for rate in rates]
 
 
 def result(gatehouse: list[Round], *, first: float = 1.0, peak: int | None = 90_000_000) -> Result:
@@ -64,4 +64,6 @@ def test_the_tables_show_every_server_and_ratio() -> None:
     output = io.StringIO()
     show(GOOD, Console(file=output, width=120))
     text = output.getvalue()
-    assert all(word in text for word in ("gatehouse/fastapi", "gatehouse/limit", "15.00", "0.75", "3,000", "90 MB"))
+    assert all(
+        word in text for word in ("gatehouse/fastapi", "gatehouse/limit", "15.00", "0.75", "3,000", "200", "90 MB")
+    )

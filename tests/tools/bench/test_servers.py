@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.bench.servers import HOST, BenchError, Program, answers, free_port, peak_memory, serving
+from tools.bench.servers import HOST, BenchError, Program, answers, cpu_seconds, free_port, peak_memory, serving
 
 ANSWERING = """
 import http.server, sys
@@ -54,3 +54,12 @@ def test_the_peak_memory_of_a_process_is_in_bytes() -> None:
 
 def test_the_peak_memory_of_no_process_is_unknown() -> None:
     assert peak_memory(2**22 + 1) is None
+
+
+def test_the_processor_time_of_a_process_only_grows() -> None:
+    before, after = cpu_seconds(os.getpid()), cpu_seconds(os.getpid())
+    assert before is None or (after is not None and 0 < before <= after)
+
+
+def test_the_processor_time_of_no_process_is_unknown() -> None:
+    assert cpu_seconds(2**22 + 1) is None

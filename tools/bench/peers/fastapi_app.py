@@ -290,6 +290,7 @@ def admit(workflow: str, trigger: str, envelope: HookEnvelope, idempotency_key: 
             raise Problem(409, "idempotency.key-reused")
         case = workflow_input(envelope, body)
         check_state(session, workflow)
+        head = session.get_one(AuditHeadRow, NODE)
         run = new_run(workflow, case)
         session.add(run)
         # Before the rows that refer to it.
@@ -300,7 +301,7 @@ def admit(workflow: str, trigger: str, envelope: HookEnvelope, idempotency_key: 
             )
         )
         session.add(OutboxRow(run_id=run.run_id, kind="run.admitted", created_at=run.admitted_at))
-        append_audit(session, run, digest)
+        append_audit(session, head, run, digest)
         return run.run_id
 
 
@@ -345,9 +346,8 @@ def new_run(workflow: str, case: CaseInput) -> RunRow:
     )
 
 
-def append_audit(session: Session, run: RunRow, digest: str) -> None:
+def append_audit(session: Session, head: AuditHeadRow, run: RunRow, digest: str) -> None:
     """Append the admission to the node's chain: each row's hash covers the one before."""
-    head = session.get_one(AuditHeadRow, NODE)
     row: dict[str, Any] = {
         "node": NODE,
         "seq": head.seq + 1,
