@@ -17,7 +17,7 @@ from handlers.gateway.exchange import EXCHANGE, BodyTooLarge, ClientLeft, Exchan
 from handlers.gateway.faults import RETRY_AFTER, Api, Entry, Fault
 from handlers.gateway.parameters import ParameterFault, Parameters
 from handlers.gateway.schemas import Describer
-from storage.errors import AuditUnavailable, Overloaded, StorageError
+from storage.errors import AuditUnavailable, Overloaded, StorageError, Unstorable
 
 log = logging.getLogger("gatehouse.gateway")
 
@@ -75,6 +75,8 @@ class Endpoint:
             return entry_answer(refusal.entry, refusal.detail, exchange.trace_id)
         except BodyTooLarge:
             return self._fault(Fault.TOO_LARGE, exchange)
+        except Unstorable as error:
+            return self._failure(exchange, error)
         except StorageError as error:
             log.warning("storage: %s", error, extra={"operation": self._name, "traceId": exchange.trace_id})
             return self._fault(_storage_fault(error), exchange)

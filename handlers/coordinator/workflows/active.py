@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from enum import Enum, auto
 from typing import Any
 
 from jsonschema_rs import Draft202012Validator
@@ -15,21 +14,9 @@ from handlers.coordinator.workflows.mapping import Mapping as InputMapping
 from handlers.coordinator.workflows.package import Package
 from handlers.coordinator.workflows.values import UnfitValueError, canonical_text, plain
 from handlers.coordinator.workflows.workflow import Workflow
+from storage.admission import NewRun
+from storage.refusals import Refusal, Refused
 from storage.workflows import Definition
-
-
-class Conflict(Enum):
-    """Why no run of a workflow can be admitted, although the active package has it."""
-
-    DEFINITION_REFUSED = auto()
-    CONNECTION_MISSING = auto()
-
-
-class InputRefusal(Enum):
-    """Why something makes no input of a run."""
-
-    EVENT_INVALID = auto()
-    INPUT_INVALID = auto()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,8 +31,19 @@ class WorkflowBinding:
     binding_digest: str
     deadline_seconds: int
     first_step: str
-    conflict: Conflict | None
+    conflict: Refused | None
     input: Draft202012Validator
+
+    def new_run(self, made: str) -> NewRun:
+        """Return the run that begins with this input, which is canonical JSON."""
+        return NewRun(
+            workflow_version=self.workflow_version,
+            definition_digest=self.definition_digest,
+            binding_digest=self.binding_digest,
+            input=made,
+            deadline_seconds=self.deadline_seconds,
+            first_step=self.first_step,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,46 +94,46 @@ class ActivePackage:
         return cls(digest=package.digest, package=package, workflows=workflows, triggers=triggers)
 
 
-def input_of_event(event: Mapping[str, Any], binding: TriggerBinding) -> str | InputRefusal:
+def input_of_event(event: Mapping[str, Any], binding: TriggerBinding) -> str | Refusal:
     """Return the canonical JSON of the input that an event makes: steps 8 and 9 of admitEvent.
 
     EVENT_INVALID where the event is not of the trigger's source, type and dataschema; INPUT_INVALID where the mapping
     gives nothing, or no input that the workflow takes, or one of more than 131,072 bytes.
     """
     if event["source"] != binding.source or event["type"] != binding.type or event["dataschema"] != binding.dataschema:
-        return InputRefusal.EVENT_INVALID
+        return Refusal.EVENT_INVALID
     try:
         return _accepted(binding.input.evaluate({"event": event}), binding.workflow)
     except MappingError:
-        return InputRefusal.INPUT_INVALID
+        return Refusal.INPUT_INVALID
 
 
-def input_of_start(value: Any, binding: WorkflowBinding) -> str | InputRefusal:
+def input_of_start(value: Any, binding: WorkflowBinding) -> str | Refusal:
     """Return the canonical JSON of the input that startRun brought, or INPUT_INVALID; `value` is strict JSON."""
     try:
         return _accepted(plain(value), binding)
     except UnfitValueError:
-        return InputRefusal.INPUT_INVALID
+        return Refusal.INPUT_INVALID
 
 
-def _accepted(value: Any, binding: WorkflowBinding) -> str | InputRefusal:
+def _accepted(value: Any, binding: WorkflowBinding) -> str | Refusal:
     if not binding.input.is_valid(value):
-        return InputRefusal.INPUT_INVALID
+        return Refusal.INPUT_INVALID
     try:
         return canonical_text(value)
     except UnfitValueError:
-        return InputRefusal.INPUT_INVALID
+        return Refusal.INPUT_INVALID
 
 
 def _bind(workflow: Workflow, connections: Mapping[str, Mapping[str, Any]], *, refused: bool) -> WorkflowBinding:
     needed = {name: connections[name] for name in workflow.connections if name in connections}
-    missing = Conflict.CONNECTION_MISSING if len(needed) < len(workflow.connections) else None
+    missing = Refused(Refusal.BINDING_CONFLICT) if len(needed) < len(workflow.connections) else None
     return WorkflowBinding(
         workflow_version=workflow.version,
         definition_digest=workflow.digest,
         binding_digest=digest_of(needed),
         deadline_seconds=workflow.deadline_seconds,
         first_step=workflow.start,
-        conflict=Conflict.DEFINITION_REFUSED if refused else missing,
+        conflict=Refused(Refusal.DEFINITION_REFUSED) if refused else missing,
         input=workflow.input,
     )

@@ -1,0 +1,1 @@
+"""What several tests share: a real server, its clients, and signed events."""

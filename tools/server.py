@@ -1,0 +1,79 @@
+"""Puts a server together from its settings and runs it: storage, the APIs, and a listener for each socket."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Mapping
+
+import uvloop
+
+from handlers.coordinator.api import coordinator_api, coordinator_document
+from handlers.coordinator.app import App
+from handlers.coordinator.deployment import Deployment
+from handlers.coordinator.operator import OperatorTokens
+from handlers.coordinator.sources import Sources
+from handlers.gateway.faults import Api
+from handlers.gateway.listener import Listener
+from handlers.gateway.pages import document_pages, metrics_page
+from handlers.gateway.server import Bound, serve
+from handlers.gateway.telemetry import Metrics, RequestLog, configure_logging
+from storage.database import Storage
+from tools.commands import database
+from tools.settings import ListenerName, Settings
+from tools.state import StateFolder
+
+
+def run(
+    settings: Settings,
+    folder: StateFolder,
+    sockets: Mapping[ListenerName, socket.socket],
+    sources: Sources,
+    *,
+    recovery_only: bool,
+    ready: Callable[[], None],
+) -> None:
+    """Serve a listener on each of `sockets` until SIGTERM or SIGINT; `ready` is called when the first request can come.
+
+    Raises what `Storage.open` raises.
+    """
+    configure_logging()
+    uvloop.run(_run(settings, folder, sockets, sources, recovery_only=recovery_only, ready=ready))
+
+
+async def _run(
+    settings: Settings,
+    folder: StateFolder,
+    sockets: Mapping[ListenerName, socket.socket],
+    sources: Sources,
+    *,
+    recovery_only: bool,
+    ready: Callable[[], None],
+) -> None:
+    metrics = Metrics()
+    request_log = RequestLog()
+    storage = await Storage.open(
+        settings.database_url,
+        node=settings.node,
+        audit_file=folder.audit_file,
+        recovery_only=recovery_only,
+        limits=database.limits(settings),
+        on_commit=metrics.committed,
+    )
+    try:
+        apis = [await _coordinator(settings, folder, storage, sources)]
+        pages = document_pages({"coordinator": coordinator_document()})
+        pages["/metrics"] = metrics_page(metrics.render)
+        bound = [Bound(Listener(name, apis, pages, metrics, request_log), opened) for name, opened in sockets.items()]
+        ready()
+        await serve(bound)
+    finally:
+        await storage.close()
+        request_log.flush()
+
+
+async def _coordinator(settings: Settings, folder: StateFolder, storage: Storage, sources: Sources) -> Api:
+    connections = {name: each.model_dump(by_alias=True) for name, each in settings.connections.items()}
+    deployment = Deployment(storage.workflows, connections)
+    await deployment.load()
+    token = folder.operator_token.read_text(encoding="utf-8").strip()
+    return coordinator_api(App(storage, deployment), sources, OperatorTokens(token))
