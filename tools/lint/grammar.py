@@ -65,6 +65,17 @@ _GRAMMAR: Final[Mapping[str, Mapping[str, Shape]]] = {
         **_members("one", "schema", "propertyNames", "unevaluatedItems", "unevaluatedProperties"),
     },
 }
+# The keywords of JSON Schema 2020-12 and of OpenAPI 3.1 that a schema may have: a misspelled one would hold nothing.
+SCHEMA_KEYWORDS: Final = frozenset(
+    (
+        *_GRAMMAR["schema"],
+        *("type", "enum", "const", "default", "format", "pattern", "minLength", "maxLength"),
+        *("minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum", "multipleOf"),
+        *("minItems", "maxItems", "uniqueItems", "minContains", "maxContains"),
+        *("required", "dependentRequired", "minProperties", "maxProperties", "discriminator"),
+        *("title", "description", "example", "examples", "deprecated", "readOnly", "writeOnly", "externalDocs"),
+    )
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +84,7 @@ class Node:
 
     kind: str
     pointer: Pointer
-    value: Mapping[str, Any]
+    value: dict[str, Any]
 
     @property
     def name(self) -> str:

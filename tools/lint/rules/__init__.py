@@ -18,9 +18,11 @@ def _named(*rules: Rule) -> Mapping[str, Rule]:
 
 # A rule may rely on all rules of the stages before its own.
 STAGES: Final[tuple[Mapping[str, Rule], ...]] = (
-    _named(form.reference, form.schema_name),
-    _named(form.openapi, form.extension, form.required_extension, schemas.schema),
+    _named(form.shape),
+    _named(form.reference, form.schema_name, schemas.keyword),
+    _named(form.extension, form.required_extension, schemas.schema),
     _named(
+        form.openapi,
         operations.version,
         operations.operation_id,
         operations.text,
@@ -46,6 +48,7 @@ STAGES: Final[tuple[Mapping[str, Rule], ...]] = (
         schemas.header,
         schemas.object_name,
         schemas.signed_number,
+        schemas.media_schema,
         schemas.item_schema,
     ),
 )

@@ -77,9 +77,12 @@ def security(tree: Tree) -> Iterator[Fault]:
     """An operation says who may call it, on each of its listeners, by declared schemes of these listeners."""
     declared = tree.root.get("components", {}).get("securitySchemes", {})
     for node in tree.every("operation"):
-        names = [name for requirement in node.value.get("security", []) for name in requirement]
+        requirements = node.value.get("security", [])
+        names = [name for requirement in requirements for name in requirement]
         if "security" not in node.value:
             yield Fault(node.pointer, "has no security; an open operation has an empty list")
+        if any(len(requirement) != 1 for requirement in requirements):
+            yield Fault((*node.pointer, "security"), "has an alternative that is not exactly one scheme")
         yield from (
             Fault((*node.pointer, "security"), f"{name} is not declared") for name in names if name not in declared
         )

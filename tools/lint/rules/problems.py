@@ -13,6 +13,7 @@ from tools.lint.rules.examples import examples
 from tools.lint.vocabulary import GATEWAY_CODES
 
 MEDIA_TYPE = "application/problem+json"
+_FACTS = ("status", "title", "type")
 _PROBLEM = {"$ref": "#/components/schemas/Problem"}
 _REFUSAL = re.compile(r"[45][0-9]{2}")
 # A status that means nothing to a client without its header (RFC 9110 sections 11.6.1, 15.5.6, 10.2.3).
@@ -48,16 +49,16 @@ def problem_unused(tree: Tree) -> Iterator[Fault]:
 def problem_list(tree: Tree) -> Iterator[Fault]:
     """The closed lists of Problem are sorted, in step with each other, and hold the whole catalogue."""
     place = ("components", "schemas", "Problem", "properties")
-    properties = _problem(tree).get("properties", {})
-    codes, types = (properties.get(member, {}).get("enum") for member in ("code", "type"))
+    codes, types = _closed_list(tree, "code"), _closed_list(tree, "type")
     if codes is None and types is None:
         return
     if codes is None or types is None or len(codes) != len(types):
         yield Fault(place, "lists not as many types as codes")
         return
     for member, values in (("code", codes), ("type", types)):
-        yield from (Fault((*place, member), f"{b} comes before {a}") for a, b in pairwise(values) if not a < b)
-    listed = dict(zip(codes, types, strict=True))
+        disorder = ((a, b) for a, b in pairwise(map(str, values)) if a >= b)
+        yield from (Fault((*place, member), f"{b} comes before {a}") for a, b in disorder)
+    listed = dict(zip(map(str, codes), types, strict=True))
     for code, problem in tree.root["x-problems"].items():
         if listed.get(code) != problem["type"]:
             yield Fault(("x-problems", code), "stands not, or with another type, in the lists of Problem")
@@ -105,12 +106,11 @@ def problem_example(tree: Tree) -> Iterator[Fault]:
     """The example of a refusal is one of its codes, as the catalogue has it."""
     for _, _, response in _refusals(tree):
         media = tree.child(response, "content", MEDIA_TYPE)
+        entries = {code: tree.root["x-problems"].get(code, {}) for code in _codes(response)}
+        facts = [{"code": code, **{name: entry.get(name) for name in _FACTS}} for code, entry in entries.items()]
         for pointer, value in () if media is None else examples(tree, media):
-            code = value.get("code")
-            entry = tree.root["x-problems"].get(code, {})
-            differing = [name for name in ("status", "title", "type") if value.get(name) != entry.get(name)]
-            if code not in _codes(response) or differing:
-                yield Fault(pointer, f"is not {code} of x-problems: {', '.join(differing) or 'another status'}")
+            if not isinstance(value, dict) or {name: value.get(name) for name in ("code", *_FACTS)} not in facts:
+                yield Fault(pointer, "is none of the codes of this response as x-problems has them")
 
 
 def cause(tree: Tree) -> Iterator[Fault]:
@@ -123,13 +123,18 @@ def cause(tree: Tree) -> Iterator[Fault]:
                 yield Fault(
                     operation.pointer, f"does not document {code}, the x-problem of {'/'.join(node.pointer[-2:])}"
                 )
-        for status in _needed(tree, operation) - set(operation.value["responses"]):
+        for status in _needed(tree, operation) - set(operation.value.get("responses", {})):
             yield Fault(operation.pointer, f"can be refused with {status} but does not document it")
 
 
 def _problem(tree: Tree) -> Mapping[str, Any]:
     schemas: Mapping[str, Mapping[str, Any]] = tree.root.get("components", {}).get("schemas", {})
     return schemas.get("Problem", {})
+
+
+def _closed_list(tree: Tree, member: str) -> list[Any] | None:
+    place = ("components", "schemas", "Problem", "properties", member)
+    return next((node.value.get("enum") for node in tree.every("schema") if node.pointer == place), None)
 
 
 def _refusals(tree: Tree, *operations: Node) -> Iterator[tuple[Node, str, Node]]:

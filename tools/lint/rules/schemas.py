@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import jsonschema_rs
+
 from tools.lint.document import Fault, Pointer
-from tools.lint.grammar import Node, Tree
+from tools.lint.grammar import SCHEMA_KEYWORDS, Node, Tree
 
 _SCALARS = frozenset({"string", "integer", "boolean"})
+_DATES = frozenset({"date", "date-time", "time"})
+# What tells which values a schema takes, where `type` does not.
+_SHAPING = frozenset({"const", "enum", "allOf", "anyOf", "oneOf"})
 _LOCATIONS = frozenset({"path", "query", "header"})
 # Under these a schema only constrains what another one has named.
 _CONSTRAINING = frozenset({"if", "then", "else", "not"})
@@ -20,11 +25,20 @@ def schema(tree: Tree) -> Iterator[Fault]:
     for node in tree.every("schema"):
         try:
             validator = tree.validator(node)
-        except ValueError as error:
-            yield Fault(node.pointer, f"is no sound schema: {str(error).splitlines()[0]}")
+        except jsonschema_rs.ValidationError as error:
+            # The path is one from the root of the document, since the fault may lie behind a reference.
+            yield Fault(tuple(map(str, error.instance_path)), f"is no sound schema: {error.message}")
             continue
         if "default" in node.value and not validator.is_valid(node.value["default"]):
             yield Fault((*node.pointer, "default"), "does not satisfy its schema")
+
+
+def keyword(tree: Tree) -> Iterator[Fault]:
+    """A schema has known keywords only: a misspelled one would hold nothing."""
+    for node in tree.every("schema"):
+        for word in node.value:
+            if word not in SCHEMA_KEYWORDS and not word.startswith(("x-", "$")):
+                yield Fault((*node.pointer, word), "is no keyword of a schema")
 
 
 def parameter(tree: Tree) -> Iterator[Fault]:
@@ -36,15 +50,19 @@ def parameter(tree: Tree) -> Iterator[Fault]:
 
 
 def header(tree: Tree) -> Iterator[Fault]:
-    """A header has no `const` and no bare date format: client generators drop such an operation silently."""
+    """A header has no `const` and no bare date format, on which client generators drop the operation silently.
+
+    Nor has a parameter in a header a bare `uuid`: openapi-python-client sends the UUID itself, which httpx refuses.
+    """
     for node in tree.every("parameter", "header"):
         found = tree.child(node, "schema")
         if found is None or node.value.get("in", "header") != "header":
             continue
         if "const" in found.value:
             yield Fault(found.pointer, "has a const: write an enum of one value")
-        if found.value.get("format") in {"date", "date-time"}:
-            yield Fault(found.pointer, "has a bare date format: write allOf: [{format: date-time}]")
+        bare = found.value.get("format")
+        if bare in _DATES or (bare == "uuid" and node.kind == "parameter"):
+            yield Fault(found.pointer, f"has a bare format: write allOf: [{{format: {bare}}}]")
 
 
 def object_name(tree: Tree) -> Iterator[Fault]:
@@ -65,6 +83,13 @@ def signed_number(tree: Tree) -> Iterator[Fault]:
                 yield from () if root is None else _unbounded(tree, root, seen)
 
 
+def media_schema(tree: Tree) -> Iterator[Fault]:
+    """A body, taken or given, has a schema."""
+    for node in tree.every("media"):
+        if "schema" not in node.value:
+            yield Fault(node.pointer, "has no schema")
+
+
 def item_schema(tree: Tree) -> Iterator[Fault]:
     """A stream says what each of its events is, and nothing else does."""
     for node in tree.every("media"):
@@ -79,22 +104,31 @@ def _is_named(pointer: Pointer) -> bool:
     return pointer[:-1] == ("components", "schemas") or pointer[-2:] == ("application/problem+json", "schema")
 
 
-def _unbounded(tree: Tree, node: Node, seen: set[Pointer]) -> Iterator[Fault]:
+def _unbounded(tree: Tree, node: Node, seen: set[Pointer], *, alone: bool = True) -> Iterator[Fault]:
     if node.pointer in seen:
         return
     seen.add(node.pointer)
-    kinds = node.value.get("type", [])
-    numeric = {"integer", "number"} & set([kinds] if isinstance(kinds, str) else kinds)
-    if numeric and not (any(word in node.value for word in _LOWER) and any(word in node.value for word in _UPPER)):
+    kinds = _kinds(node)
+    bounded = any(word in node.value for word in _LOWER) and any(word in node.value for word in _UPPER)
+    if kinds & {"integer", "number"} and not bounded:
         yield Fault(node.pointer, "is a number without bounds in a signed body")
-    for below in _parts(tree, node):
-        yield from _unbounded(tree, below, seen)
+    if alone and not kinds and not _SHAPING & node.value.keys():
+        yield Fault(node.pointer, "may be a number without bounds in a signed body: it has no type")
+    if alone and "object" in kinds and node.value.get("additionalProperties", True) is True:
+        yield Fault(node.pointer, "may hold numbers without bounds in a signed body: it is open")
+    for member, below in _parts(tree, node):
+        yield from _unbounded(tree, below, seen, alone=member != "allOf")
 
 
-def _parts(tree: Tree, node: Node) -> Iterator[Node]:
+def _kinds(node: Node) -> set[str]:
+    kinds = node.value.get("type", [])
+    return {kinds} if isinstance(kinds, str) else set(kinds)
+
+
+def _parts(tree: Tree, node: Node) -> Iterator[tuple[str, Node]]:
     for member in ("properties", "patternProperties", "allOf", "anyOf", "oneOf", "prefixItems"):
-        yield from tree.children(node, member).values()
+        yield from ((member, below) for below in tree.children(node, member).values())
     for member in ("items", "additionalProperties"):
         below = tree.child(node, member)
         if below is not None:
-            yield below
+            yield member, below

@@ -14,10 +14,22 @@ LENT_AT = "schema: {type: string, allOf: [{format: date-time}]}"
 
 
 FAULTS: Final[list[tuple[str, str, Edit]]] = [
+    ("keyword", "/components/parameters/Loan/schema/maximun", ("maximum: 9999", "maximun: 9999")),
+    (
+        "media-schema",
+        f"{LEND}/responses/201/content/application~1json",
+        ('              schema:\n                $ref: "#/components/schemas/Loan"\n', ""),
+    ),
+    ("schema", "/components/schemas/Loan/properties/loan/type", ("loan: {type: integer}", "loan: {type: int}")),
+    (
+        "schema",
+        "/components/schemas/Problem/properties/errors/items/minLength",
+        ("items: {type: string}", "items: {type: string, minLength: -1}"),
+    ),
     ("schema", f"{LENDING}/renewal/default", ("default: false", "default: 0")),
     (
         "schema",
-        "/components/schemas/Problem/properties/title",
+        "/components/schemas/Problem/properties/title/pattern",
         ("title: {type: string}", "title: {type: string, pattern: '(?<=a{1,'}"),
     ),
     (
@@ -61,6 +73,13 @@ FAULTS: Final[list[tuple[str, str, Edit]]] = [
         "signed-number",
         "/components/schemas/Loan/properties/loan",
         (PAGES, "pages: {$ref: '#/components/schemas/Loan'}"),
+    ),
+    ("signed-number", f"{LENDING}/pages", (PAGES, "pages: {description: Any.}")),
+    ("signed-number", "/components/schemas/Lending", ("      additionalProperties: false\n", "")),
+    (
+        "header",
+        f"{LEND}/parameters/0/schema",
+        (LENT_AT, "schema: {type: string, format: uuid}"),
     ),
     ("signed-number", f"{LENDING}/pages/anyOf/0", (PAGES, "pages: {anyOf: [{type: number}, {type: string}]}")),
     (
