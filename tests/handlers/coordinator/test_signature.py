@@ -472,3 +472,12 @@ def test_one_unreadable_key_of_two_is_told_also_where_the_other_would_verify(ser
     with pytest.raises(EventSourceUnavailable):
         server.verify(Delivery(), trigger="two")
     assert server.verify(Delivery(), trigger="one") is not None
+
+
+def test_a_dummy_key_signs_nothing_even_if_someone_knew_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    known = b"\x07" * 32
+    monkeypatch.setattr("handlers.coordinator.sources.secrets.token_bytes", lambda _: known)
+    server = Server(tmp_path)
+    for trigger in ("one", "none"):
+        assert server.verify(signed(key=known), trigger=trigger) is None
+    assert server.verify(Delivery()) is not None

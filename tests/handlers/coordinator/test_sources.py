@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import hashlib
 import hmac
 import logging
@@ -152,6 +153,42 @@ def test_a_key_that_is_overwritten_in_place_with_the_same_length_and_times_is_us
         settings.first.write_bytes(key)
         os.utime(settings.first, ns=(before.st_atime_ns, before.st_mtime_ns))
         assert uses(sources.find("flow", "one"), key)
+
+
+@pytest.mark.usefixtures("_settled")
+def test_a_file_whose_own_time_alone_has_changed_is_read_again(sources: Sources, settings: Settings) -> None:
+    before = settings.first.stat()
+    while settings.first.stat().st_ctime_ns == before.st_ctime_ns:
+        settings.first.write_bytes(NEW)
+        os.utime(settings.first, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert settings.first.stat().st_mtime_ns == before.st_mtime_ns
+    assert uses(sources.find("flow", "one"), NEW)
+
+
+def test_files_that_changed_a_moment_ago_are_not_trusted_to_show_the_next_change(
+    sources: Sources, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_UNSETTLED", 10**20)
+    monkeypatch.setattr(module, "_stamp", lambda _: (0, 0, 0, 0))
+    for key in (OLD, NEW, OLD):
+        settings.first.write_bytes(key)
+        assert uses(sources.find("flow", "one"), key)
+    settings.write([Entry("flow", "one", [settings.second])])
+    assert uses(sources.find("flow", "one"), OTHER)
+
+
+@pytest.mark.usefixtures("_settled")
+def test_a_key_that_could_not_be_opened_is_tried_again_although_its_file_does_not_change(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> bytes:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "_content", fail)
+        sources = Sources(settings, settings.path)
+        assert not sources.find("flow", "one").readable
+    assert uses(sources.find("flow", "one"), OLD)
 
 
 def test_a_key_behind_a_link_follows_the_link(settings: Settings, tmp_path: Path) -> None:
