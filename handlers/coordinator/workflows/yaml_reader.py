@@ -25,6 +25,8 @@ Path: TypeAlias = tuple[str | int, ...]
 _NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _MAX_DIGITS: Final = 40
 _WORDS: Final[Mapping[str, bool | None]] = {"": None, "null": None, "true": True, "false": False}
+_LETTER: Final = re.compile(r"\S")
+_IN_SINGLE_QUOTES: Final = re.compile(r"''|\S")
 _UNCLEAR: Final = re.compile(
     r"(?i:~|null|true|false|yes|no|on|off|[-+]?\.inf|\.nan)"
     r"|[-+]?(?:0[xob][0-9A-Fa-f_]+|[0-9][0-9_]*\.?[0-9_]*(?:[eE][-+]?[0-9]+)?|\.[0-9][0-9_]*(?:[eE][-+]?[0-9]+)?)"
@@ -99,15 +101,16 @@ class Document:
     def _index(self, path: Path, span: _Span, offset: int) -> int:
         """Find a character of a text where it is written: YAML may fold blanks, so the others are counted.
 
-        Where escapes make the count differ, it is the beginning of the text.
+        Where escapes in double quotes make the count differ, it is the beginning of the text.
         """
         value: Any = self.value
         for part in path:
             value = value[part]
-        marks = [index for index in range(span.content, span.end) if not self.text[index].isspace()]
+        pattern = _IN_SINGLE_QUOTES if self.text[span.start] == "'" else _LETTER
+        marks = [match.start() for match in pattern.finditer(self.text, span.content, span.end)]
         written = "".join(self.text[index] for index in marks)
         letters = "".join(value.split())
-        if not marks or not written.startswith(letters):
+        if not letters or not written.startswith(letters):
             return span.start
         count = len("".join(value[:offset].split()))
         return marks[count] if count < len(letters) else marks[len(letters) - 1] + 1
