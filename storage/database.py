@@ -82,16 +82,18 @@ class Storage:
         writing = engine(url, "write", busy_milliseconds=busy)
         reading = engine(url, "read", busy_milliseconds=busy, size=limits.readers + 1)
         audit = AuditFile(audit_file, node, reading, busy_milliseconds=busy)
-        await asyncio.to_thread(_prepare, reading, audit)
+        try:
+            await asyncio.to_thread(_prepare, reading, audit)
+        except BaseException:
+            _release(audit, writing, reading)
+            raise
         return cls((writing, reading), audit, limits, node=node, recovery_only=recovery_only, on_commit=on_commit)
 
     async def close(self) -> None:
         """Finish what waits, then close every connection; may be called twice."""
         await self.writer.close()
         await self._readers.close()
-        self._audit.close()
-        for each in self._engines:
-            each.dispose()
+        _release(self._audit, *self._engines)
 
     async def ready(self) -> None:
         """One cheap read; raises Unavailable where the database does not answer."""
@@ -107,3 +109,9 @@ def _prepare(reading: sa.Engine, audit: AuditFile) -> None:
         if is_fault(error, reading.dialect):
             raise Unavailable("the database cannot be reached") from error
         raise
+
+
+def _release(audit: AuditFile, *engines: sa.Engine) -> None:
+    audit.close()
+    for each in engines:
+        each.dispose()

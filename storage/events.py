@@ -14,6 +14,9 @@ from storage.tables import AdmissionRow
 from storage.transaction import Transaction
 from storage.writer import Writer
 
+# What asks for admission needs NewRun too, whose rules admission.py shares with runs begun by hand.
+__all__ = ["Admissions", "Admitted", "Candidate", "NewRun", "Outcome"]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:

