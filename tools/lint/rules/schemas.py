@@ -9,7 +9,7 @@ import jsonschema_rs
 from tools.lint.document import Fault, Pointer
 from tools.lint.grammar import SCHEMA_KEYWORDS, Node, Tree
 
-_SCALARS = frozenset({"string", "integer", "boolean"})
+_SCALARS = ("string", "integer", "boolean")
 _DATES = frozenset({"date", "date-time", "time"})
 # What tells which values a schema takes, where `type` does not.
 _SHAPING = frozenset({"const", "enum", "allOf", "anyOf", "oneOf"})
