@@ -74,10 +74,11 @@ def _settle(connection: sa.Connection, file: AuditFile, path: Path, node: str, p
 
     A server commits before it writes its lines, so a file that seems to end too early is given a little time.
     """
+    require_head(connection)
     deadline = time.monotonic() + patience
     while True:
+        # The snapshot has to be younger than the lock: then no line can be younger than the snapshot.
         connection.rollback()
-        require_head(connection)
         try:
             with file.locked():
                 length = head_of(connection, node).length
@@ -124,10 +125,10 @@ class _Lines:
         yield seq, "line missing"
 
     def rest(self, seq: int) -> Iterator[tuple[int, What]]:
-        """What stands in the file after the line of the last row, which is at `seq`."""
+        """What stands in the file after the last row; up to the chain's head, which is at `seq`, that is told of."""
         while self._next is not None:
             place = _seq(self._next)
-            if place is None or place > seq:
+            if place is None or place > seq or place <= self._passed:
                 yield place or seq + 1, "line without row"
             self._advance()
 

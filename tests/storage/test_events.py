@@ -20,9 +20,8 @@ from tests.storage.work import (
     NEW_RUN,
     OTHER_PACKAGE,
     admit,
+    at_once,
     candidate,
-    digest,
-    new_run,
     open_storage,
     rows,
 )
@@ -39,11 +38,6 @@ def admitted(outcomes: list[Outcome]) -> list[Admitted]:
 
 def same_event(event: Candidate, **changes: object) -> Candidate:
     return candidate(event_id=event.event_id, event_digest=event.event_digest, **changes)
-
-
-async def at_once(storage: Storage, *candidates: Candidate) -> list[Outcome]:
-    """Admit all in one batch, since they are submitted in one turn of the loop."""
-    return list(await asyncio.gather(*map(storage.admissions.admit, candidates)))
 
 
 async def test_a_new_event_begins_a_run(storage: Storage) -> None:
@@ -157,76 +151,6 @@ async def test_run_ids_rise_in_the_order_of_admission(storage: Storage) -> None:
     assert [outcome.run_id for outcome in outcomes] == sorted(outcome.run_id for outcome in outcomes)
 
 
-class TestOrderOfDecisions:
-    """Where two rules of api-coordinator.md, step 10, both refuse, the earlier one answers."""
-
-    async def test_another_bytes_of_a_known_identity_come_before_a_fault(self, storage: Storage) -> None:
-        event = candidate()
-        await storage.admissions.admit(event)
-        fault = Refused(Refusal.EVENT_TOO_LARGE)
-        assert await storage.admissions.admit(candidate(event_id=event.event_id, run=None, fault=fault)) == KEY_REUSED
-
-    async def test_a_reused_key_comes_before_a_fault(self, storage: Storage) -> None:
-        event = candidate()
-        await storage.admissions.admit(event)
-        reused = candidate(idempotency_key=event.idempotency_key, run=None, fault=Refused(Refusal.INPUT_INVALID))
-        assert await storage.admissions.admit(reused) == KEY_REUSED
-
-    async def test_a_fault_comes_before_recovery_only(self, url: str, audit_file: Path) -> None:
-        fault = Refused(Refusal.EVENT_INVALID, "source")
-        async with open_storage(url, audit_file, recovery_only=True) as recovering:
-            assert await recovering.admissions.admit(candidate(run=None, fault=fault, activation=None)) == fault
-
-    async def test_recovery_only_comes_before_the_admission_hold(
-        self, storage: Storage, url: str, audit_file: Path
-    ) -> None:
-        await storage.holds.restore("restored")
-        async with open_storage(url, audit_file, recovery_only=True) as recovering:
-            assert await recovering.admissions.admit(candidate()) == Refused(Refusal.RECOVERY_ONLY)
-
-    async def test_the_admission_hold_comes_before_the_execution_hold(self, storage: Storage) -> None:
-        await storage.holds.restore("restored")
-        assert await storage.admissions.admit(candidate()) == Refused(Refusal.HELD)
-
-    async def test_the_execution_hold_comes_before_a_missing_package(self, url: str, audit_file: Path) -> None:
-        async with open_storage(url, audit_file) as empty:
-            await empty.holds.restore("restored")
-            await empty.holds.release_admission(
-                recovery_reference="r", admission_history_complete=True, prior_deployment_fenced=True
-            )
-            assert await empty.admissions.admit(candidate()) == Refused(Refusal.EXECUTION_HELD)
-
-    async def test_a_missing_package_comes_before_a_stale_process(self, url: str, audit_file: Path) -> None:
-        async with open_storage(url, audit_file) as empty:
-            assert await empty.admissions.admit(candidate()) == Refused(Refusal.DEPLOYMENT_REFUSED)
-
-    async def test_a_stale_process_comes_before_the_conflicts_of_its_package(self, storage: Storage) -> None:
-        stale = candidate(activation=digest("older"), conflict=Refused(Refusal.DEFINITION_REFUSED))
-        assert await storage.admissions.admit(stale) == Refused(Refusal.ACTIVATION_CHANGED)
-
-    @pytest.mark.parametrize("why", [Refusal.DEFINITION_REFUSED, Refusal.BINDING_CONFLICT])
-    async def test_a_conflict_of_the_package_comes_before_a_live_run_with_another_binding(
-        self, storage: Storage, why: Refusal
-    ) -> None:
-        await admit(storage)
-        both = candidate(run=new_run(binding_digest=digest("new")), conflict=Refused(why, "which"))
-        assert await storage.admissions.admit(both) == Refused(why, "which")
-
-    async def test_a_trigger_that_the_package_lacks_is_refused(self, storage: Storage) -> None:
-        assert await storage.admissions.admit(candidate(run=None)) == Refused(Refusal.DEPLOYMENT_REFUSED)
-
-    async def test_a_stale_process_answers_so_where_its_package_had_no_such_trigger(self, storage: Storage) -> None:
-        for activation in (None, digest("older")):
-            stale = candidate(run=None, activation=activation)
-            assert await storage.admissions.admit(stale) == Refused(Refusal.ACTIVATION_CHANGED)
-
-    async def test_what_a_stale_process_found_wrong_with_an_event_is_void(self, storage: Storage) -> None:
-        stale = candidate(run=None, activation=digest("older"), fault=Refused(Refusal.INPUT_INVALID))
-        assert await storage.admissions.admit(stale) == Refused(Refusal.ACTIVATION_CHANGED)
-        await storage.holds.restore("restored")
-        assert await storage.admissions.admit(stale) == Refused(Refusal.HELD)
-
-
 async def test_a_refused_event_leaves_no_trace(storage: Storage, url: str) -> None:
     before = len(rows(url, AUDIT))
     refused = candidate(run=None, fault=Refused(Refusal.EVENT_INVALID))
@@ -277,33 +201,6 @@ async def test_holds_and_activation_set_by_another_process_are_seen_by_the_next_
         await other.workflows.apply(OTHER_PACKAGE.digest, OTHER_PACKAGE.snapshot, OTHER_PACKAGE.definitions)
         assert await storage.admissions.admit(candidate()) == Refused(Refusal.ACTIVATION_CHANGED)
         await admit(storage, activation=OTHER_PACKAGE.digest)
-
-
-class TestLiveConflict:
-    """A live run keeps its workflow to the binding it is pinned to."""
-
-    @pytest.mark.parametrize("binding", ["sha256:" + "0" * 64, "sha256:" + "f" * 64])
-    async def test_another_binding_is_refused_while_a_run_is_live(self, storage: Storage, binding: str) -> None:
-        live = await admit(storage)
-        other = candidate(run=new_run(binding_digest=binding))
-        assert await storage.admissions.admit(other) == Refused(Refusal.BINDING_LIVE_CONFLICT)
-        await admit(storage)
-        await admit(storage, workflow="another", run=other.run)
-        assert await storage.runs.cancel(live.run_id, "over") is not None
-        assert await storage.admissions.admit(other) == Refused(Refusal.BINDING_LIVE_CONFLICT)
-
-    async def test_another_binding_is_taken_once_no_run_is_live(self, storage: Storage) -> None:
-        live = await admit(storage)
-        await storage.runs.cancel(live.run_id, "over")
-        await admit(storage, run=new_run(binding_digest=digest("new")))
-
-    async def test_within_one_batch_the_first_binding_counts(self, storage: Storage) -> None:
-        new = new_run(binding_digest=digest("new"))
-        outcomes = await at_once(
-            storage, candidate(), candidate(run=new), candidate(), candidate(workflow="w", run=new)
-        )
-        assert [isinstance(outcome, Admitted) for outcome in outcomes] == [True, False, True, True]
-        assert outcomes[1] == Refused(Refusal.BINDING_LIVE_CONFLICT)
 
 
 async def test_two_processes_that_admit_the_same_events_make_one_run_of_each(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import hashlib
 import uuid
@@ -14,7 +15,7 @@ import sqlalchemy as sa
 
 from storage.connections import engine
 from storage.database import Limits, Storage
-from storage.events import Admitted, Candidate, NewRun
+from storage.events import Admitted, Candidate, NewRun, Outcome
 from storage.runs import Start
 from storage.workflows import Definition
 
@@ -107,6 +108,11 @@ async def admit(storage: Storage, **changes: Any) -> Admitted:
     outcome = await storage.admissions.admit(candidate(**changes))
     assert isinstance(outcome, Admitted)
     return outcome
+
+
+async def at_once(storage: Storage, *candidates: Candidate) -> list[Outcome]:
+    """Admit all in one batch, since they are submitted in one turn of the loop."""
+    return list(await asyncio.gather(*map(storage.admissions.admit, candidates)))
 
 
 def rows(url: str, of: sa.Table) -> list[Any]:
