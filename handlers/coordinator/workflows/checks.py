@@ -95,7 +95,7 @@ def _call_faults(definition: Names[str, Any]) -> Iterator[Fault]:
 
 
 def _faults_of_call(path: Path, step: Names[str, Any]) -> Iterator[Fault]:
-    if "body" in step and step.get("method") in _WITHOUT_BODY:
+    if "body" in step and _text(step.get("method")) in _WITHOUT_BODY:
         yield Fault((*path, "body"), f"a {step['method']} has no body", key=True)
     template = _text(step.get("path"))
     if any(segment in (".", "..") for segment in template.split("/")):

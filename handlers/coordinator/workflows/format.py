@@ -49,7 +49,7 @@ RESULT_MEMBERS: Final[Mapping[str, Scope]] = {
 
 _PLAIN_NAME: Final = r"^[A-Za-z][A-Za-z0-9_-]{0,63}$"
 # As the path parameters of the operations have it, without what an address cannot carry or would be resolved away.
-_PATH_NAME: Final = r"^(?:[^\p{C}.]|\.[^\p{C}.]|\.\.[^\p{C}])[^\p{C}]*$"
+_PATH_NAME: Final = r"^(?:(?:[^\p{C}.]|\.[^\p{C}.]|\.\.[^\p{C}])[^\p{C}]*)?$"
 _VISIBLE: Final = r"^[!-~](?:[ -~]*[!-~])?$"
 _TEMPLATE: Final = r"^(?:/(?:[A-Za-z0-9._~!$&'()*+,;=:@-]|%[0-9A-F]{2}|\{[A-Za-z][A-Za-z0-9_]*\})*)+$"
 
@@ -160,12 +160,12 @@ _LIMITS: Final[Mapping[str, str]] = {
 
 def check_format(definition: Any) -> list[Fault]:
     """Return what is wrong with the members of a workflow: missing, unknown, of another type or beyond a bound."""
-    faults = [fault for error in _VALIDATOR.iter_errors(definition) for fault in _faults(error, ())]
+    faults = [fault for error in _VALIDATOR.iter_errors(definition) for fault in _faults(error)]
     return list(dict.fromkeys(faults))
 
 
-def _faults(error: ValidationError, above: Path) -> Iterator[Fault]:
-    path = (*above, *error.instance_path)
+def _faults(error: ValidationError) -> Iterator[Fault]:
+    path: Path = tuple(error.instance_path)
     match error.kind:
         case ValidationErrorKind.Required(name):
             yield Fault(path, f"the member {name} is missing", key=True)
@@ -173,8 +173,8 @@ def _faults(error: ValidationError, above: Path) -> Iterator[Fault]:
             for name in names:
                 yield Fault((*path, name), "no such member is known here", key=True)
         case ValidationErrorKind.PropertyNames(inner):
-            for fault in _faults(inner, (*path, str(inner.instance))):
-                yield fault._replace(message=f"the name {fault.message}", key=True)
+            for fault in _faults(inner):
+                yield Fault((*path, str(inner.instance)), f"the name {fault.message}", key=True)
         case ValidationErrorKind.Type(types):
             yield Fault(path, "must be " + " or ".join(_TYPES[name] for name in types))
         case ValidationErrorKind.Enum(options):

@@ -127,4 +127,4 @@ def _results(steps: Mapping[str, Any], edges: Mapping[str, list[Edge]], order: l
 
 
 def _gives_result(step: Mapping[str, Any]) -> bool:
-    return step.get("type") in RESULT_MEMBERS
+    return isinstance(step.get("type"), str) and step["type"] in RESULT_MEMBERS

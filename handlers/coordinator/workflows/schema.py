@@ -95,7 +95,7 @@ def check_schema(schema: Schema) -> list[Fault]:
         return [*faults, Fault((), f"a schema has at most {MAX_SCHEMAS:,} schemas in it")]
     for path, each in found.items():
         faults += _own_faults(path, each, found)
-    return faults or _Expansion(found).faults() or _faults_of_compiling(schema)
+    return list(dict.fromkeys(faults)) or _Expansion(found).faults() or _faults_of_compiling(schema)
 
 
 def _schemas(schema: Any, path: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
@@ -212,4 +212,6 @@ def _faults_of_compiling(schema: Schema) -> list[Fault]:
 
 
 def _told(error: ValidationError) -> str:
+    if error.instance_path[-1:] == ["type"] and error.kind.name == "anyOf":
+        return "must be a type of JSON, or a list of different ones"
     return f"is not JSON Schema: {error.message[:200]}"

@@ -73,7 +73,8 @@ def asking(**changes: Any) -> dict[str, Any]:
 def write(folder: Path, name: str, definition: Any) -> Path:
     """Write a definition as a file of a package; JSON is YAML too."""
     file = folder / name
-    file.write_text(definition if isinstance(definition, str) else json.dumps(definition, indent=1), encoding="utf-8")
+    text = definition if isinstance(definition, str) else json.dumps(definition, indent=1, ensure_ascii=False)
+    file.write_text(text, encoding="utf-8")
     return file
 
 
