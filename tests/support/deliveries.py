@@ -6,13 +6,15 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 import rfc8785
 
 from handlers.coordinator.signature import sign
 
-PATH = "/v1/events/case-follow-up/case-created"
+PATH: Final = "/v1/events/case-follow-up/case-created"
+UNSERVED: Final = "/v1/events/case-follow-up/unserved"
+UNREADABLE: Final = "/v1/events/case-follow-up/unreadable"
 
 
 def now() -> str:
@@ -37,6 +39,13 @@ def envelope(**changes: Any) -> dict[str, Any]:
         event["causation"] = {"hop": 0, "root": changes["id"]}
     event |= changes
     return {name: value for name, value in event.items() if value is not None}
+
+
+def raw_envelope(data: bytes, **changes: Any) -> tuple[dict[str, Any], bytes]:
+    """Return a fresh event and its canonical bytes, but for the value of `data`, which is written as it is given."""
+    event = envelope(**changes)
+    whole = rfc8785.dumps(event | {"data": "here"})
+    return event, whole.replace(b'"data":"here"', b'"data":' + data)
 
 
 @dataclass(kw_only=True)

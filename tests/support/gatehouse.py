@@ -2,30 +2,48 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Final, Self, TypeAlias
 from urllib.parse import urlsplit
 
-COMMAND = str(Path(sys.executable).with_name("gatehouse"))
-PATIENCE_SECONDS = 30.0
+import yaml
+
+from tests.support import contract, packages, wire
+from tests.support.deliveries import Delivery
+from tests.support.packages import Workflow
+from tests.support.wire import Answer, Fields
+
+COMMAND: Final = str(Path(sys.executable).with_name("gatehouse"))
+PATIENCE_SECONDS: Final = 30.0
+
+# Every table in which an admission leaves a row.
+ROWS: Final = ("admissions", "runs", "outbox", "audit")
 
 
 class Gatehouse:
     """One server process; the state folder outlives it, so that it can be started again."""
 
     def __init__(
-        self, state: Path, *, arguments: Sequence[str] = (), environment: Mapping[str, str] | None = None
+        self,
+        state: Path,
+        *,
+        arguments: Sequence[str] = (),
+        environment: Mapping[str, str] | None = None,
+        command: Sequence[str] = (COMMAND,),
     ) -> None:
         self.state = state
         self._arguments = list(arguments)
         self._environment = dict(environment or {})
+        self._command = list(command)
         self._process: subprocess.Popen[str] | None = None
         self.log_file = state.parent / f"{state.name}.log"
         self.control = ""
@@ -80,7 +98,7 @@ class Gatehouse:
         """Start the server and wait until it says where it listens."""
         with self.log_file.open("a") as log:
             self._process = subprocess.Popen(
-                [COMMAND, "serve", "--state", str(self.state), "--json", *self._arguments],
+                [*self._command, "serve", "--state", str(self.state), "--json", *self._arguments],
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,
@@ -91,10 +109,15 @@ class Gatehouse:
         assert line, f"the server did not start: {self.log}"
         self.control = json.loads(line)["listeners"]["control"]
 
+    def ask_to_stop(self, number: int = signal.SIGTERM) -> None:
+        """Send a signal, where the server runs."""
+        if self._process is not None:
+            self._process.send_signal(number)
+
     def stop(self, number: int = signal.SIGTERM) -> int:
         """Send a signal, wait for the end and return the exit code."""
+        self.ask_to_stop(number)
         assert self._process is not None
-        self._process.send_signal(number)
         code = self._process.wait(PATIENCE_SECONDS)
         assert self._process.stdout is not None
         self._process.stdout.close()
@@ -122,6 +145,92 @@ class Gatehouse:
             timeout=PATIENCE_SECONDS,
             check=False,
         )
+
+    def send(
+        self,
+        method: str,
+        target: str,
+        fields: Fields = (),
+        body: bytes | None = None,
+        *,
+        chunks: Iterable[bytes] = (),
+    ) -> Answer:
+        """Send one request and return its answer, which has to be one that the document knows."""
+        answer = wire.send(self.port, wire.message(method, target, fields, body, chunks))
+        contract.check(method, target, answer)
+        return answer
+
+    def operate(self, method: str, target: str, value: Any = None, fields: Mapping[str, str] | None = None) -> Answer:
+        """Send a request of the operator's; `value` is its JSON body, None for none."""
+        body = None if value is None else json.dumps(value).encode()
+        kind = {} if body is None else {"Content-Type": "application/json"}
+        return self.send(method, target, self.operator | kind | dict(fields or {}), body)
+
+    def begin(self, value: Any, key: str) -> Answer:
+        """Start a run by hand."""
+        return self.operate("POST", "/v1/runs", value, {"Idempotency-Key": key})
+
+    def hold(self) -> Answer:
+        """Hold admission and execution."""
+        return self.operate("POST", "/v1/restore-hold", {"reason": "A test wants it."})
+
+    def release_execution(self) -> Answer:
+        """Release the execution hold."""
+        return self.operate("POST", "/v1/release-restore-hold", {"reason": "A test wants it."})
+
+    def release_admission(self, **changes: Any) -> Answer:
+        """Release the admission hold, vouching for both conditions but for `changes`."""
+        vouched = {"recoveryReference": "INC-1", "admissionHistoryComplete": True, "priorDeploymentFenced": True}
+        return self.operate("POST", "/v1/release-admission-hold", vouched | changes)
+
+    def deliver(
+        self,
+        delivery: Delivery | None = None,
+        *,
+        key: bytes | None = None,
+        unsigned: Mapping[str, str | bytes | None] | None = None,
+        chunks: Iterable[bytes] = (),
+    ) -> Answer:
+        """Deliver an event, by default a new one; `unsigned` replaces headers after signing, None takes one away."""
+        delivery = delivery or Delivery()
+        signed = delivery.headers(self.key if key is None else key)
+        fields = {name: value for name, value in (signed | dict(unsigned or {})).items() if value is not None}
+        return self.send("POST", delivery.path, fields, delivery.body, chunks=chunks)
+
+    def apply(self, *workflows: Workflow, force: bool = False) -> None:
+        """Make a package of these workflows the active one, by another process."""
+        folder = packages.write(self.state.parent / f"{self.state.name}-package", *workflows)
+        done = self.run("workflows", "apply", str(folder), "--state", str(self.state), *(["--force"] if force else []))
+        assert done.returncode == 0, done.stderr
+
+    def configure(self, **settings: Any) -> None:
+        """Change the settings file: each of `settings` replaces the one of that name."""
+        file = self.state / "gatehouse.yaml"
+        file.write_text(yaml.safe_dump(yaml.safe_load(file.read_text()) | settings))
+
+    def add_source(self, workflow: str, trigger: str, key: bytes, name: str) -> Path:
+        """Let a key sign the events of a pair; `name` is its file's."""
+        file = self.state / "sources" / name
+        file.write_bytes(key)
+        events = yaml.safe_load((self.state / "gatehouse.yaml").read_text())["events"]
+        entry = {"workflow": workflow, "trigger": trigger, "keyFiles": [f"sources/{name}"]}
+        self.configure(events=[*events, entry])
+        return file
+
+    @contextlib.contextmanager
+    def database(self) -> Iterator[sqlite3.Connection]:
+        """Give a connection to the server's database, as another process would have it; nothing is begun by itself."""
+        with contextlib.closing(sqlite3.connect(self.state / "gatehouse.db", isolation_level=None)) as connection:
+            yield connection
+
+    def rows(self) -> dict[str, int]:
+        """Count what is stored."""
+        with self.database() as connection:
+            return {table: connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in ROWS}  # noqa: S608 - our own names
+
+
+# Makes a server on a state folder of its own; it is not started yet. Takes what Gatehouse takes beside the folder.
+NewServer: TypeAlias = Callable[..., Gatehouse]
 
 
 def wait_for(condition: Callable[[], Any], seconds: float = PATIENCE_SECONDS) -> Any:

@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import contextlib
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.gatehouse import COMMAND, Gatehouse, NewServer
+
+
+@pytest.fixture(scope="session")
+def first_state(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A state folder as `gatehouse init` makes it, to be copied."""
+    state = tmp_path_factory.mktemp("first") / "state"
+    subprocess.run([COMMAND, "init", "--state", state], check=True, capture_output=True)
+    return state
+
+
+@pytest.fixture(scope="module")
+def new_server(first_state: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[NewServer]:
+    """Makes servers with state folders of their own; they are not started, and stop at the end of the module."""
+    with contextlib.ExitStack() as stack:
+        made: list[Gatehouse] = []
+
+        def make(**options: Any) -> Gatehouse:
+            state = shutil.copytree(first_state, tmp_path_factory.mktemp("server") / "state")
+            server = Gatehouse(state, **options)
+            stack.push(server)
+            made.append(server)
+            return server
+
+        yield make
+        for server in made:
+            server.ask_to_stop()
+
+
+@pytest.fixture(scope="session")
+def server(first_state: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gatehouse]:
+    """A server that all tests share: they may add runs to it and change nothing else.
+
+    Beside the demo's it knows two pairs: UNSERVED, which no trigger stands for, and UNREADABLE, whose key is gone.
+    """
+    shared = Gatehouse(shutil.copytree(first_state, tmp_path_factory.mktemp("shared") / "state"))
+    shared.add_source("case-follow-up", "unserved", shared.key, "unserved.key")
+    shared.add_source("case-follow-up", "unreadable", shared.key, "unreadable.key").unlink()
+    with shared:
+        yield shared
+
+
+@pytest.fixture
+def own_server(new_server: NewServer) -> Gatehouse:
+    """A started server that one test may do anything to."""
+    server = new_server()
+    server.start()
+    return server

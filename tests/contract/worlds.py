@@ -1,0 +1,128 @@
+"""Servers, each in a state that makes some answers of the document come about."""
+
+from __future__ import annotations
+
+import sys
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from tests.support import failing
+from tests.support.gatehouse import Gatehouse, NewServer
+from tests.support.packages import workflow
+
+
+class World:
+    """The servers; one is made and started when it is asked for first."""
+
+    def __init__(self, plain: Gatehouse, new_server: NewServer) -> None:
+        self.plain = plain
+        self._new_server = new_server
+
+    def _started(self, **options: Any) -> Gatehouse:
+        server = self._new_server(**options)
+        server.start()
+        return server
+
+    @cached_property
+    def _switched(self) -> Gatehouse:
+        return self._started()
+
+    @cached_property
+    def _changing(self) -> Gatehouse:
+        return self._started()
+
+    def held(self) -> Gatehouse:
+        """A server on which admission and execution are held."""
+        assert self._switched.hold().status == 200
+        return self._switched
+
+    def held_in_execution(self) -> Gatehouse:
+        """A server on which execution alone is held."""
+        server = self.held()
+        assert server.release_admission().status == 200
+        return server
+
+    def released(self) -> Gatehouse:
+        """A server on which nothing is held."""
+        server = self.held_in_execution()
+        assert server.release_execution().status == 200
+        return server
+
+    def changed(self) -> Gatehouse:
+        """A server that has loaded another package than the one that was just applied."""
+        self._changing.apply(workflow(version=str(uuid4())))
+        return self._changing
+
+    @cached_property
+    def recovery_only(self) -> Gatehouse:
+        """A server that only finds what was admitted before."""
+        return self._started(arguments=["--recovery-only"])
+
+    @cached_property
+    def bare(self) -> Gatehouse:
+        """A server on a new database, in which no package was applied."""
+        server = self._new_server()
+        for file in ("gatehouse.db", "audit.jsonl"):
+            (server.state / file).unlink()
+        server.start()
+        return server
+
+    @cached_property
+    def redefined(self) -> Gatehouse:
+        """A server whose workflow stood for another definition before, under the same id and version."""
+        server = self._new_server()
+        server.apply(workflow(deadline_seconds=60), force=True)
+        server.start()
+        return server
+
+    @cached_property
+    def unbound(self) -> Gatehouse:
+        """A server whose workflow needs a connection that is not configured."""
+        server = self._new_server()
+        server.apply(workflow(version="2", connection="crm"))
+        server.start()
+        return server
+
+    @cached_property
+    def rebound(self) -> Gatehouse:
+        """A server whose connection was another one when a run that is still live was admitted."""
+        server = self._new_server()
+        server.configure(connections={"crm": {"baseUrl": "https://crm.example"}})
+        server.apply(workflow(version="2", connection="crm"))
+        server.start()
+        assert server.deliver().status == 204
+        server.configure(connections={"crm": {"baseUrl": "https://other.example"}})
+        server.restart()
+        return server
+
+    @cached_property
+    def unaudited(self) -> Gatehouse:
+        """A server with a folder in the place of its audit file."""
+        server = self._started()
+        (server.state / "audit.jsonl").unlink()
+        (server.state / "audit.jsonl").mkdir()
+        return server
+
+    @cached_property
+    def away(self) -> Gatehouse:
+        """A server whose database file was taken away while it served."""
+        server = self._started()
+        (server.state / "gatehouse.db").rename(server.state / "elsewhere.db")
+        return server
+
+    @cached_property
+    def spoiled(self) -> tuple[Gatehouse, str]:
+        """A server in whose database somebody has spoiled what it relies on, and the one run that it has."""
+        server = self._started()
+        run = server.deliver().run
+        with server.database() as database:
+            database.execute("DELETE FROM switches")
+            database.execute("UPDATE runs SET admitted_at = 'yesterday'")
+        return server, run
+
+    @cached_property
+    def failing(self) -> Gatehouse:
+        """A server in which the handler of `live` fails; no state of anything makes it."""
+        return self._started(command=[sys.executable, str(Path(failing.__file__)), "live"])

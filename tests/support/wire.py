@@ -1,0 +1,139 @@
+"""HTTP/1.1 byte by byte: what a client library would mend, refuse or add can be sent, and what comes back is kept."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Self, TypeAlias
+
+PATIENCE_SECONDS: Final = 30.0
+
+Fields: TypeAlias = Mapping[str, str | bytes] | Sequence[tuple[str, str | bytes]]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A response; field names are in lower case, in the order in which they came."""
+
+    status_line: str
+    fields: tuple[tuple[str, str], ...]
+    body: bytes
+
+    @property
+    def status(self) -> int:
+        """The status code."""
+        return int(self.status_line.split(" ")[1])
+
+    def header(self, name: str) -> str | None:
+        """The value of a field, None where it is absent; fails where it is repeated."""
+        values = [value for field, value in self.fields if field == name.lower()]
+        assert len(values) < 2, f"{name} is repeated"
+        return values[0] if values else None
+
+    @property
+    def run(self) -> str:
+        """The id of the run that the answer is about."""
+        run = self.header("X-Coordinator-Run-Id")
+        assert run is not None, self
+        return run
+
+    @property
+    def json(self) -> Any:
+        """The value of the body."""
+        return json.loads(self.body)
+
+    @property
+    def code(self) -> str:
+        """The code of a problem, "" for a success."""
+        return str(self.json["code"]) if self.header("Content-Type") == "application/problem+json" else ""
+
+    @property
+    def outcome(self) -> tuple[int, str]:
+        """The status, and the code of a problem or ""."""
+        return self.status, self.code
+
+
+class Wire:
+    """One connection."""
+
+    def __init__(self, port: int, wrap: Callable[[socket.socket], socket.socket] = lambda plain: plain) -> None:
+        self.socket = wrap(socket.create_connection(("127.0.0.1", port), PATIENCE_SECONDS))
+        self._received = b""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.socket.close()
+
+    def write(self, data: bytes) -> None:
+        """Send bytes as they are."""
+        self.socket.sendall(data)
+
+    def read(self, method: str = "GET") -> Answer:
+        """Return the next answer, which is one to a request with this method."""
+        while b"\r\n\r\n" not in self._received:
+            self._more()
+        head, _, self._received = self._received.partition(b"\r\n\r\n")
+        status_line, *lines = head.decode("latin-1").split("\r\n")
+        fields = tuple((name.lower(), value) for name, _, value in (line.partition(": ") for line in lines))
+        return Answer(status_line, fields, b"" if method == "HEAD" else self._body(dict(fields)))
+
+    def _body(self, fields: Mapping[str, str]) -> bytes:
+        length = int(fields.get("content-length", 0))
+        while len(self._received) < length:
+            self._more()
+        body, self._received = self._received[:length], self._received[length:]
+        return body
+
+    def _more(self) -> None:
+        more = self.socket.recv(65_536)
+        assert more, f"the connection ended within an answer: {self._received!r}"
+        self._received += more
+
+    def ended(self) -> bool:
+        """Wait for the server to end the connection; False where it sends anything more."""
+        return not self._received and not self.socket.recv(1)
+
+
+def message(
+    method: str, target: str | bytes, fields: Fields = (), body: bytes | None = None, chunks: Iterable[bytes] = ()
+) -> bytes:
+    """Return a request as bytes: with `body` under Content-Length, or with `chunks`, each as one chunk."""
+    lines = [b" ".join([method.encode(), _bytes(target), b"HTTP/1.1"]), b"Host: 127.0.0.1"]
+    lines += [
+        name.encode() + b": " + _bytes(value)
+        for name, value in (fields.items() if isinstance(fields, Mapping) else fields)
+    ]
+    parts = [b"%x\r\n%b\r\n" % (len(chunk), chunk) for chunk in chunks]
+    if parts:
+        lines.append(b"Transfer-Encoding: chunked")
+        body = b"".join([*parts, b"0\r\n\r\n"])
+    elif body is not None:
+        lines.append(b"Content-Length: %d" % len(body))
+    return b"\r\n".join(lines) + b"\r\n\r\n" + (body or b"")
+
+
+def send(port: int, request: bytes) -> Answer:
+    """Send one request on a connection of its own."""
+    with Wire(port) as wire:
+        wire.write(request)
+        return wire.read(request.partition(b" ")[0].decode())
+
+
+def send_at_once(port: int, requests: Sequence[bytes]) -> list[Answer]:
+    """Send requests that all become whole at the same moment, each on a connection of its own."""
+    with contextlib.ExitStack() as stack:
+        wires = [stack.enter_context(Wire(port)) for _ in requests]
+        for wire, request in zip(wires, requests, strict=True):
+            wire.write(request[:-1])
+        for wire, request in zip(wires, requests, strict=True):
+            wire.write(request[-1:])
+        return [wire.read(request.partition(b" ")[0].decode()) for wire, request in zip(wires, requests, strict=True)]
+
+
+def _bytes(text: str | bytes) -> bytes:
+    return text if isinstance(text, bytes) else text.encode("ascii")
