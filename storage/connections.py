@@ -31,16 +31,16 @@ def engine(url: str, purpose: Purpose, *, busy_milliseconds: int = 2000, size: i
     """An engine with a pool of `size` connections that wait at most `busy_milliseconds` for a lock.
 
     Write transactions begin as such, read transactions see one snapshot and cannot write, "create" alone makes a
-    missing SQLite file. Raises ValueError where the URL is neither sqlite:///PATH nor postgresql://….
+    missing SQLite file. Raises ValueError where the URL is neither sqlite:///PATH, whose path is taken as it is, nor
+    postgresql://….
     """
-    parsed = sa.make_url(url)
-    match parsed.get_backend_name():
-        case "sqlite" if parsed.database and parsed.database != ":memory:":
-            return _sqlite(Path(parsed.database).absolute(), purpose, busy_milliseconds, size)
-        case "postgresql":
-            return _postgresql(parsed.set(drivername="postgresql+psycopg"), purpose, busy_milliseconds, size)
-        case _:
-            raise ValueError("the database URL must be sqlite:///PATH or postgresql://…")
+    scheme, _, rest = url.partition("://")
+    if scheme == "sqlite" and rest.startswith("/") and rest not in ("/", "/:memory:"):
+        return _sqlite(Path(rest[1:]).absolute(), purpose, busy_milliseconds, size)
+    if scheme == "postgresql":
+        parsed = sa.make_url(url).set(drivername="postgresql+psycopg")
+        return _postgresql(parsed, purpose, busy_milliseconds, size)
+    raise ValueError("the database URL must be sqlite:///PATH or postgresql://…")
 
 
 def is_fault(error: Exception, dialect: sa.Dialect) -> bool:

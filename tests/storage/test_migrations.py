@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from storage import migrations
+from storage.connections import engine
+from storage.errors import SchemaOutOfDate, Unavailable
+from storage.migrations import history
+from storage.tables import METADATA
+from tests.storage.postgresql import Server
+
+
+def fresh(postgresql: Server, kind: str, tmp_path: Path) -> str:
+    """The URL of a database in which nothing is."""
+    return f"sqlite:///{tmp_path / 'fresh.db'}" if kind == "sqlite" else postgresql.create(f"fresh_{tmp_path.name}")
+
+
+KINDS = pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+
+
+def test_the_migrations_lead_to_the_tables() -> None:
+    assert migrations.check() == []
+
+
+def test_a_column_without_a_migration_is_found() -> None:
+    METADATA.tables["runs"].append_column(sa.Column("forgotten", sa.Text()))
+    try:
+        [difference] = migrations.check()
+    finally:
+        METADATA.tables["runs"]._columns.remove(METADATA.tables["runs"].c.forgotten)
+    assert "forgotten" in difference
+    assert migrations.check() == []
+
+
+def test_a_migration_that_head_does_not_name_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(history, "newest", lambda: "9999")
+    assert migrations.check() == [f"HEAD is {migrations.HEAD}, the newest migration is 9999"]
+
+
+def test_the_schema_on_postgresql_is_that_of_the_tables_too(postgresql_url: str) -> None:
+    reading = engine(postgresql_url, "read")
+    with reading.connect() as connection:
+        assert history.differences(connection) == []
+    reading.dispose()
+
+
+@KINDS
+def test_upgrading_makes_the_schema_once(postgresql: Server, kind: str, tmp_path: Path) -> None:
+    url = fresh(postgresql, kind, tmp_path)
+    assert migrations.upgrade(url)
+    assert not migrations.upgrade(url)
+    reading = engine(url, "read")
+    with reading.connect() as connection:
+        migrations.require_head(connection)
+        assert connection.execute(sa.text("SELECT * FROM switches")).all() == [(1, False, False, None)]
+    reading.dispose()
+
+
+@KINDS
+def test_two_processes_that_upgrade_at_once_upgrade_once(postgresql: Server, kind: str, tmp_path: Path) -> None:
+    url = fresh(postgresql, kind, tmp_path)
+    done: list[bool] = []
+    threads = [threading.Thread(target=lambda: done.append(migrations.upgrade(url))) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(done) == [False, True]
+
+
+@KINDS
+def test_an_upgrade_that_fails_leaves_nothing(
+    postgresql: Server, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = fresh(postgresql, kind, tmp_path)
+    whole = history.upgrade
+
+    def fail(connection: sa.Connection) -> None:
+        whole(connection)
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(history, "upgrade", fail)
+    with pytest.raises(ZeroDivisionError):
+        migrations.upgrade(url)
+    creating = engine(url, "create")
+    with creating.connect() as connection:
+        assert sa.inspect(connection).get_table_names() == []
+    creating.dispose()
+
+
+def test_a_database_that_is_away_is_unavailable(tmp_path: Path) -> None:
+    with pytest.raises(Unavailable):
+        migrations.upgrade(f"sqlite:///{tmp_path / 'nowhere' / 'gatehouse.db'}")
+
+
+def test_a_database_of_a_later_version_is_not_used(sqlite_url: str) -> None:
+    writing = engine(sqlite_url, "write")
+    with writing.begin() as connection:
+        connection.execute(sa.text("UPDATE alembic_version SET version_num = '9999'"))
+    with writing.connect() as connection, pytest.raises(SchemaOutOfDate, match="9999"):
+        migrations.require_head(connection)
+    writing.dispose()
