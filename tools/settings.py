@@ -127,9 +127,10 @@ class Connection(_Part):
 
 
 class Limits(_Part):
-    """What storage may use: work that waits for the writer, reading connections, milliseconds to wait for a lock."""
+    """What storage may use: work and reads that wait, reading connections, milliseconds to wait for a lock."""
 
     waiting: Count = Field(default=2048, ge=1, le=1_000_000)
+    reads_waiting: Count = Field(default=256, ge=1, le=1_000_000)
     readers: Count = Field(default=4, ge=1, le=64)
     busy_milliseconds: Count = Field(default=2000, ge=0, le=60_000)
 

@@ -1,0 +1,87 @@
+"""The `gatehouse` command: its tree of commands, each imported when it is called, and what becomes of their faults."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.metadata import version
+from typing import Annotated, Any, Final
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command, get_group
+
+from tools.commands.terminal import CommandError, RefusedError, report
+
+# Each stands for the `app` of the module of that name in tools/commands.
+COMMANDS: Final = {
+    "init": "Make what a first start needs in a state folder.",
+    "serve": "Serve the listeners of a state folder.",
+    "generate": "Make generated/ from the documents in spec/.",
+    "check": "Find what is wrong with documents, generated code and migrations.",
+    "workflows": "Check, apply and list packages of workflows.",
+    "sources": "Make the keys that sign events.",
+    "event": "Send signed events.",
+    "runs": "List, show and cancel runs.",
+    "holds": "Set and release the holds of admission and execution.",
+    "audit": "Verify the audit chain.",
+    "bench": "Measure this server beside its peers.",
+}
+
+
+class _Deferred(TyperCommand):
+    """Stands for a command in the list; the module that has the command is imported when it is called."""
+
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        """Go on with the command itself."""
+        command = get_command(import_module(f"tools.commands.{self.name}").app)
+        return command.make_context(info_name, args, parent=parent, **extra)
+
+
+class _Root(TyperGroup):
+    """The outermost group, where the faults of every command are told."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; a fault that it foresaw ends in one line and its exit code."""
+        try:
+            return super().invoke(ctx)
+        except CommandError as error:
+            fault = error
+        except OSError as error:
+            if error.filename is None:
+                raise
+            fault = RefusedError(f"{error.filename}: {error.strerror}")
+        report(fault, ctx)
+        raise typer.Exit(fault.exit_code)
+
+
+app = typer.Typer(cls=_Root, no_args_is_help=True, add_completion=False)
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        typer.echo(version("gatehouse"))
+        raise typer.Exit
+
+
+@app.callback()
+def gatehouse(
+    _: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_show_version, help="Show the version.")
+    ] = False,
+) -> None:
+    """Gatehouse: a spec-first server for events, joining nodes and installs.
+
+    Exit codes: 0 done, 1 refused, 2 usage, 3 unreachable.
+    """
+
+
+def main() -> None:
+    """Run the command that the arguments name; ends the process with its exit code."""
+    root = get_group(app)
+    for name, text in COMMANDS.items():
+        root.add_command(_Deferred(name, help=text))
+    root.main(prog_name="gatehouse")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,90 @@
+"""An HTTP client for the coordinator's operations, whose problems end a command."""
+
+from __future__ import annotations
+
+import json
+import ssl
+from pathlib import Path
+from typing import Annotated, Any, Final
+from urllib.parse import urlsplit
+
+import httpx
+import typer
+
+from tools.commands.folder import address, opened, operator_token
+from tools.commands.terminal import RefusedError, UnreachableError
+
+SECONDS: Final = 30.0
+
+
+def _checked(url: str | None) -> str | None:
+    try:
+        usable = url is None or (urlsplit(url).scheme in ("http", "https") and httpx.URL(url).host != "")
+    except (ValueError, httpx.InvalidURL):
+        usable = False
+    if not usable:
+        raise typer.BadParameter("must be http://HOST:PORT or https://HOST:PORT")
+    return url
+
+
+UrlOption = Annotated[
+    str | None,
+    typer.Option("--url", metavar="URL", callback=_checked, help="The server, where not the one of the state folder."),
+]
+
+
+def operator(state: Path, config: Path | None, url: str | None) -> Client:
+    """Make the client that calls a state folder's server with its operator's token."""
+    folder, settings = opened(state, config)
+    return Client(url or address(folder, settings, "control"), operator_token(folder))
+
+
+class Client:
+    """Talks to one server, as the operator where it has a token."""
+
+    def __init__(self, url: str, token: str | None = None) -> None:
+        self.url = url
+        self._http = httpx.Client(
+            base_url=url,
+            headers={} if token is None else {"Authorization": f"Bearer {token}"},
+            timeout=SECONDS,
+            verify=ssl.create_default_context() if url.startswith("https:") else False,
+            # The environment's proxy is the way to the internet; here it would be given the operator's token.
+            trust_env=False,
+        )
+
+    def send(self, method: str, target: str, **options: Any) -> httpx.Response:
+        """Send one request and return whatever is answered; UnreachableError where nothing is."""
+        try:
+            return self._http.request(method, target, **options)
+        except httpx.TransportError as error:
+            reason = str(error) or type(error).__name__
+            raise UnreachableError(f"{self.url} does not answer: {reason}") from None
+
+    def ask(self, method: str, target: str, **options: Any) -> Any:
+        """Send one request and return the JSON of its success; RefusedError where it is answered by anything else."""
+        response = self.send(method, target, **options)
+        body = _json(response)
+        if not response.is_success or body is None:
+            raise refusal(response)
+        return body
+
+
+def refusal(response: httpx.Response) -> RefusedError:
+    """Make the fault that tells of an answer which is no success, by its problem where it has one (RFC 9457)."""
+    problem = _json(response)
+    if not isinstance(problem, dict) or "title" not in problem:
+        detail = f"the server answered {response.status_code} without a problem"
+        return RefusedError(detail, {"error": "answer", "status": response.status_code, "detail": detail})
+    trace = problem.get("traceId") or problem.get("requestId")
+    lines = [f"{problem.get('code')} ({response.status_code}): {problem['title']}", f"  {problem.get('detail')}"]
+    if "Retry-After" in response.headers:
+        lines.append(f"  try again in {response.headers['Retry-After']} s")
+    return RefusedError("\n".join([*lines, f"  trace id {trace}"]), problem)
+
+
+def _json(response: httpx.Response) -> Any:
+    try:
+        return json.loads(response.content)
+    except ValueError:
+        return None

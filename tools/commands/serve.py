@@ -1,0 +1,107 @@
+"""`gatehouse serve`: makes the state folder where it is missing, takes its locks and addresses, and runs the server."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+from rich.console import Console
+
+from handlers.coordinator.sources import Sources
+from handlers.gateway.server import bind
+from tools import server
+from tools.commands import database
+from tools.commands.folder import settings_of, told, url
+from tools.commands.init import prepare
+from tools.commands.terminal import ConfigOption, Machine, RefusedError, StateOption, emit, group
+from tools.settings import ListenerName, Settings
+from tools.state import DEFAULT_FOLDER, Lock, StateFolder, hold, make_folder
+
+app = group()
+
+LISTENERS: Final[tuple[ListenerName, ...]] = ("control",)
+
+
+def _known(names: list[str] | None) -> list[str] | None:
+    if set(names or ()) - set(LISTENERS):
+        raise typer.BadParameter(f"must be one of {', '.join(LISTENERS)}")
+    return names
+
+
+ListenerOption = Annotated[
+    list[str] | None,
+    typer.Option("--listener", metavar="NAME", callback=_known, help="Serve this one; repeatable. By default all."),
+]
+
+
+@app.command()
+def serve(
+    *,
+    state: StateOption = DEFAULT_FOLDER,
+    config: ConfigOption = None,
+    listener: ListenerOption = None,
+    recovery_only: Annotated[bool, typer.Option(help="Find what was admitted before; admit nothing new.")] = False,
+    machine: Machine = False,
+) -> None:
+    """Serve the listeners of a state folder until SIGTERM or SIGINT; a folder that is missing is made."""
+    folder = StateFolder(state)
+    settings = settings_of(folder, config)
+    with told(), contextlib.ExitStack() as held:
+        make_folder(folder)
+        names = [name for name in LISTENERS if name in (listener or LISTENERS)]
+        locks = {name: held.enter_context(_locked(folder, name)) for name in names}
+        _make_ready(folder, settings, config)
+        sockets = {name: held.enter_context(_bound(settings, name)) for name in names}
+
+        def ready() -> None:
+            urls: dict[ListenerName, str] = {
+                name: url(name, *opened.getsockname()[:2]) for name, opened in sockets.items()
+            }
+            for name, lock in locks.items():
+                lock.note(f"{urls[name]}\n")
+            _announce(folder, urls, machine)
+
+        sources = Sources(lambda: settings_of(folder, config).events, config or folder.settings_file)
+        with database.told():
+            server.run(settings, folder, sockets, sources, recovery_only=recovery_only, ready=ready)
+
+
+def _make_ready(folder: StateFolder, settings: Settings, config: Path | None) -> None:
+    if folder.made():
+        database.migrate(settings, also_postgresql=False)
+    else:
+        prepare(folder, settings, config, migrate=False)
+
+
+def _locked(folder: StateFolder, listener: ListenerName) -> AbstractContextManager[Lock]:
+    return hold(folder.lock_file(listener), f"another server serves the {listener} listener from {folder.path}")
+
+
+def _bound(settings: Settings, listener: ListenerName) -> socket.socket:
+    address = settings.bind(listener)
+    try:
+        return bind(address.host, address.port)
+    except OSError as error:
+        raise RefusedError(f"{listener}.bind {address}: {error.strerror}") from None
+
+
+def _announce(folder: StateFolder, urls: Mapping[ListenerName, str], machine: bool) -> None:
+    places = {
+        "state": str(folder.path.absolute()),
+        "operatorToken": str(folder.operator_token.absolute()),
+        "demoKey": str(folder.demo_key.absolute()),
+    }
+    emit(machine, {"listeners": urls, **places}, lambda console: _show(console, urls, places))
+
+
+def _show(console: Console, urls: Mapping[ListenerName, str], places: Mapping[str, str]) -> None:
+    for name, address in urls.items():
+        console.print(f"{name:<15} {address}  (documents: {address}/docs)")
+    console.print(f"{'state folder':<15} {places['state']}")
+    console.print(f"{'operator token':<15} {places['operatorToken']}")
+    console.print(f"{'demo key':<15} {places['demoKey']}")
