@@ -96,7 +96,7 @@ class Part:
     """What counts for the cost of a macro's arguments, or of all that is outside of macros.
 
     A plain path counts as one token. `references` are the variables read there, once for each time; `uses` says how
-    often a macro's own variable is.
+    often a macro's own variable is. `target` is the variable whose items a macro goes through, None for a list literal.
     """
 
     tokens: int
@@ -104,6 +104,7 @@ class Part:
     references: tuple[str, ...]
     uses: int = 0
     collects: bool = False
+    target: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +220,7 @@ def _macros(tokens: Sequence[Token], partners: Mapping[int, int]) -> list[_Macro
         raise RefusedSourceError(tokens[macros[MAX_MACROS].opening].offset, f"at most {MAX_MACROS} macros")
     for macro in macros:
         if any(other.target <= macro.opening < other.closing and other is not macro for other in macros):
-            message = f"{macro.name} stands inside or before another macro; map(x, condition, value) does both at once"
+            message = f"{macro.name} stands inside or before another macro; map(x, condition, value) filters too"
             raise RefusedSourceError(tokens[macro.opening - 1].offset, message)
     return macros
 
@@ -231,7 +232,12 @@ def _macro(tokens: Sequence[Token], partners: Mapping[int, int], index: int) -> 
         raise RefusedSourceError(tokens[index].offset, f"{name} has the wrong number of arguments")
     if variable.kind != "name" or not variable.text[0].isalpha() or tokens[opening + 2].text != ",":
         raise RefusedSourceError(variable.offset, f"the first argument of {name} is a name that begins with a letter")
-    return _Macro(name, variable.text, _beginning(tokens, partners, index - 1), opening, closing)
+    target = _beginning(tokens, partners, index - 1)
+    end = partners.get(target) if tokens[target].text == "[" else _path(tokens, target)[0]
+    if end != index - 2:
+        message = f"{name} goes through a plain path or a list in brackets; map(x, condition, value) filters too"
+        raise RefusedSourceError(tokens[index].offset, message)
+    return _Macro(name, variable.text, target, opening, closing)
 
 
 def _commas(tokens: Sequence[Token], partners: Mapping[int, int], opening: int) -> int:
@@ -303,7 +309,7 @@ def _is_variable(tokens: Sequence[Token], index: int, macros: Sequence[_Macro]) 
 
 
 def _path(tokens: Sequence[Token], index: int) -> tuple[int, Path]:
-    """Return the longest plain path that begins at `index`, and the index of its last token."""
+    """Return the longest plain path that begins with the name at `index`, and the index of its last token."""
     path: list[str | int] = [tokens[index].text]
     while True:
         if _text(tokens, index + 1) == "." and _text(tokens, index + 3) != "(":
@@ -377,13 +383,15 @@ def _part(
     macro: _Macro | None,
 ) -> Part:
     kinds = [token for index, token in enumerate(tokens) if _home(macros, index) is macro]
+    names = {read: references[read.path, read.tests].name for read in reads}
     own = [read for read in reads if _home(macros, read.first) is macro]
     return Part(
         tokens=len(kinds) - sum(read.last - read.first for read in own),
         literals=1 + sum(token.kind in ("string", "number") or token.text in _OPENING | _LITERALS for token in kinds),
-        references=tuple(references[read.path, read.tests].name for read in own),
+        references=tuple(names[read] for read in own),
         uses=sum(macro is not None and token.text == macro.variable for token in kinds),
         collects=macro is not None and macro.name in COLLECTING,
+        target=next((names[read] for read in reads if macro is not None and read.first == macro.target), None),
     )
 
 

@@ -129,18 +129,31 @@ def test_what_is_not_ours_is_refused_where_it_stands(source: str, offset: int, w
     [
         "input.xs.map(x, input.ys.map(y, y))",
         "input.xs.map(x, input.ys.exists(y, y == x))",
-        "input.xs.filter(x, true).map(x, x)",
-        "input.xs.map(x, x)[0].map(y, y)",
-        "(input.xs.map(x, x) + [1]).map(y, y)",
-        "(true ? input.xs.map(x, x) : []).all(y, y)",
-        "[input.xs.map(x, x)][0].a.b.map(y, y)",
-        "{'a': input.xs.map(x, x)}['a'].map(y, y)",
-        "size(input.xs.map(x, x)).map(y, y)",
-        "input[input.xs.map(x, x)[0]].map(y, y)",
+        "[input.xs.map(x, x)].map(y, y)",
+        "[1, [2].all(x, x)].exists(y, y)",
     ],
 )
 def test_no_macro_stands_inside_another_or_before_it(source: str) -> None:
     assert "inside or before another macro" in fault(source).message
+
+
+@pytest.mark.parametrize(
+    ("source", "offset"),
+    [
+        ("input.xs.filter(x, true).map(x, x)", 25),
+        ("input.xs.map(x, x)[0].map(y, y)", 22),
+        ("(input.xs + [1]).map(y, y)", 17),
+        ("(true ? input.xs : []).all(y, y)", 23),
+        ("[input.xs][0].a.map(y, y)", 16),
+        ("{'a': input.xs}.map(y, y)", 16),
+        ("{'a': input.xs}['a'].map(y, y)", 21),
+        ("size(input.xs).map(y, y)", 15),
+        ("input.xs[input.n].map(y, y)", 18),
+    ],
+)
+def test_a_macro_goes_through_a_plain_path_or_a_list_literal_alone(source: str, offset: int) -> None:
+    assert fault(source).offset == offset
+    assert "goes through a plain path or a list in brackets" in fault(source).message
 
 
 @pytest.mark.parametrize(
@@ -151,6 +164,7 @@ def test_no_macro_stands_inside_another_or_before_it(source: str) -> None:
         "size(input.xs.filter(x, x)) > 1 && input.xs.exists_one(x, x)",
         "{'a': input.xs.map(x, {'b': [x, event.id]})}",
         "input.xs.map(x, x)[0].a.size()",
+        "[1, input.n].all(x, x > 0) && input['xs'][0].exists(x, x)",
     ],
 )
 def test_macros_may_stand_side_by_side(source: str) -> None:
@@ -175,6 +189,6 @@ def test_each_bound_holds_to_the_last_unit(good: str, bad: str) -> None:
 def test_the_parts_count_what_costs() -> None:
     read = read_source("size(event.data.xs.map(x, x.n > 1, {'id': event.id, 'x': x})) + 1", SCOPE)
     [macro] = read.macros
-    assert (macro.references, macro.uses, macro.collects) == (("_1",), 3, True)
+    assert (macro.references, macro.uses, macro.collects, macro.target) == (("_1",), 3, True, "_0")
     assert (read.outside.references, read.outside.collects) == (("_0",), False)
     assert read.outside.tokens < macro.tokens

@@ -92,7 +92,7 @@ def test_a_plain_path_means_what_it_means_in_cel(document: Any, path: list[str])
         "true || {}",
         "{}.size() > 1",
         "[1, 2].map(x, {{'x': x, 'v': {}}})",
-        "event.data.map(x, x == {})",
+        "[event.data].map(x, x == {})",
     ],
 )
 @seed(SEED)
@@ -128,7 +128,6 @@ def test_an_expression_over_the_values_of_its_paths_means_the_same(
         ("event.data.items.filter(x, x.owner == event.data.owner).size()", 3),
         ("event.data.items.map(x, x.id > 3, {'i': x.id, 'of': event.id})[1]", {"i": 5, "of": "e-1"}),
         ("event.data.items.exists_one(x, x.id == 2) && event.data.items.all(y, y.id < 9)", True),
-        ("event.data.map.map(k, k).size()", 2),
         ("[timestamp(event.time) + duration('36h'), {'n': 2.5}]", ["2026-01-03T15:04:05.678Z", {"n": 2.5}]),
         ("timestamp(event.time).getHours()", 3),
         ("event.data.text.startsWith('some') && event.data.text.contains('e t')", True),
@@ -165,6 +164,9 @@ def test_an_expression_gives_plain_json(source: str, expected: Any) -> None:
         ("timestamp(event.data.text)", "does not take what it is given"),
         ("duration(event.data.text)", "does not take what it is given"),
         ("string(event.data.items)", "does not take what it is given"),
+        ("event.data.map.map(k, k)", "an object where a list is gone through"),
+        ("event.data.map.exists(k, k == 'in')", "an object where a list is gone through"),
+        ("event.data.text.all(k, true)", "not of the type"),
         ("9007199254740992", "beyond 2^53-1"),
         ("event.data.n * 9007199254740991", "beyond 2^53-1"),
         ("double('NaN')", "beyond 2^53-1"),

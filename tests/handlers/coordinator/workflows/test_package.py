@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from handlers.coordinator.workflows.package import (
 )
 from tests.handlers.coordinator.workflows.building import asking, write
 
+SEED = 20261130
 DEMO = Path(workflows.__file__).parent / "demo"
 
 FAULTY = """\
@@ -237,3 +239,42 @@ def test_a_package_with_faults_is_not_loaded(tmp_path: Path) -> None:
     with pytest.raises(RefusedPackageError) as refused:
         load(tmp_path)
     assert refused.value.findings == check(tmp_path)
+
+
+SCRAPS = [
+    b"",
+    b"\n",
+    b"  ",
+    b": ",
+    b"- ",
+    b"[",
+    b"}",
+    b"'",
+    b'"',
+    b"&a ",
+    b"*a",
+    b"!!x ",
+    b"|\n",
+    b">",
+    b"#",
+    b"\t",
+    b"\r",
+]
+SCRAPS += [b"\x00", b"\xff", b"\xc2\x85", b"\xed\xa0\x80", b"null", b"1e9", b"---\n", b"? ", b"%"]
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_a_file_that_was_garbled_gives_findings_and_nothing_else(tmp_path: Path, part: int) -> None:
+    chance = random.Random(SEED + part)
+    demo = (DEMO / "case-follow-up.yaml").read_bytes()
+    for _ in range(100):
+        garbled = bytearray(demo)
+        for _ in range(chance.randint(1, 5)):
+            start = chance.randrange(len(garbled))
+            garbled[start : start + chance.choice([0, 1, 5, 40])] = chance.choice(SCRAPS)
+        (tmp_path / "a.yaml").write_bytes(garbled)
+        findings = check(tmp_path)
+        lines = garbled.count(b"\n") + 1
+        assert all(1 <= each.line <= lines and each.column >= 1 for each in findings), bytes(garbled)
+        if not findings:
+            load(tmp_path)
