@@ -8,14 +8,8 @@ import pytest
 from tests.contract.causes import CAUSES, TABLE
 from tests.contract.worlds import World
 from tests.support.contract import Documented, documented
-from tests.support.gatehouse import Gatehouse, NewServer
 
 EVERY: Final = list(documented())
-
-
-@pytest.fixture(scope="module")
-def world(server: Gatehouse, new_server: NewServer) -> World:
-    return World(server, new_server)
 
 
 @pytest.mark.parametrize("answer", EVERY, ids=lambda each: "-".join(map(str, each)).rstrip("-"))
