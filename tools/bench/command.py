@@ -22,6 +22,7 @@ from tools.bench.servers import HOST, BenchError, Program, Server, free_port, pe
 RESULTS: Final = Path("bench-results")
 WARM_UP_SECONDS: Final = 2
 WARM_UP_RATE: Final = 6_000.0
+WAVE_SECONDS: Final = 5
 MEMORY_EVENTS: Final = 100_000
 PEERS: Final = ("fastapi", "limit")
 
@@ -162,7 +163,8 @@ def measure_gatehouse(folder: Path, say: Say) -> tuple[dict[str, float], Memory]
 
 def admit_events(server: Server, wanted: int, scratch: Path) -> int:
     """Send waves of events until `wanted` are admitted; returns how many were."""
-    admitted = 0
+    admitted, expected = 0, WARM_UP_RATE
     while admitted < wanted:
-        admitted += play(server, seconds=5, expected_rate=WARM_UP_RATE, scratch=scratch).requests
+        outcome = play(server, seconds=WAVE_SECONDS, expected_rate=expected, scratch=scratch)
+        admitted, expected = admitted + outcome.requests, outcome.rate
     return admitted
