@@ -97,26 +97,24 @@ def _read(folder: Path) -> tuple[dict[str, Any], list[Finding]]:
         return {}, [Finding(str(folder), 1, 1, f"cannot be read: {error.strerror}")]
     if not 1 <= len(files) <= MAX_FILES:
         return {}, [Finding(str(folder), 1, 1, f"a package has 1 to {MAX_FILES} files that end in .yaml or .yml")]
-    definitions: dict[str, Any] = {}
-    owners: dict[str, Path] = {}
     findings: list[Finding] = []
-    characters = 0
-    for file in files:
-        document = _document(file, findings)
-        if document is None:
-            continue
-        characters += len(document.text)
-        name = document.value.get("id") if isinstance(document.value, dict) else None
-        if isinstance(name, str):
-            if name in owners:
-                fault = Fault(("id",), f"the workflow {name} stands in {owners[name].name} already")
-                findings.append(_finding(file, document.place(fault), _told(fault)))
-            owners.setdefault(name, file)
-            definitions[name] = document.value
-        findings += _findings(file, document)
-    if characters > MAX_CHARACTERS:
+    documents = {file: document for file in files if (document := _document(file, findings)) is not None}
+    if sum(len(document.text) for document in documents.values()) > MAX_CHARACTERS:
         findings.append(Finding(str(folder), 1, 1, f"a package has at most {MAX_CHARACTERS:,} characters"))
+    for file, document in documents.items():
+        findings += _findings(file, document)
+    definitions = _by_id(documents, findings)
     return definitions, sorted(set(findings))
+
+
+def _by_id(documents: Mapping[Path, Document], findings: list[Finding]) -> dict[str, Any]:
+    owners: dict[str, Path] = {}
+    for file, document in documents.items():
+        name = document.value.get("id") if isinstance(document.value, dict) else None
+        if isinstance(name, str) and owners.setdefault(name, file) is not file:
+            fault = Fault(("id",), f"the workflow {name} stands in {owners[name].name} already")
+            findings.append(_finding(file, document.place(fault), _told(fault)))
+    return {name: documents[file].value for name, file in owners.items()}
 
 
 def _document(file: Path, findings: list[Finding]) -> Document | None:

@@ -8,6 +8,7 @@ aliases, tags, merge keys, directives and no second document.
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -135,10 +136,11 @@ def read_document(raw: bytes) -> Document:
 
 
 def _decoded(raw: bytes) -> str:
+    text = raw.removeprefix(codecs.BOM_UTF8)
     try:
-        return raw.decode("utf-8-sig")
+        return text.decode()
     except UnicodeDecodeError as error:
-        before = Document(raw[: error.start].decode())
+        before = Document(text[: error.start].decode())
         raise UnreadableError("not UTF-8", before.at(len(before.text))) from None
 
 

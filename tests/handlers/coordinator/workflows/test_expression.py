@@ -242,6 +242,24 @@ def test_what_is_not_cel_is_refused_at_its_character(source: str, offset: int, w
     assert "expecting" not in refused.value.fault.message
 
 
+@pytest.mark.parametrize(
+    ("variables", "functions"), [(["_0", "_1"], []), (["_0", "x"], []), (["_0"], ["matches"]), (["event"], [])]
+)
+def test_what_the_library_reads_otherwise_than_we_do_is_refused(
+    monkeypatch: pytest.MonkeyPatch, variables: list[str], functions: list[str]
+) -> None:
+    class Program:
+        def variables(self) -> list[str]:
+            return variables
+
+        def functions(self) -> list[str]:
+            return functions
+
+    monkeypatch.setattr(cel, "compile", lambda _source: Program())
+    with pytest.raises(RefusedSourceError, match="in one way only"):
+        compiled("event.id + 'a'")
+
+
 def test_a_result_may_not_have_more_levels_than_are_left() -> None:
     activation: dict[str, Any] = {"event": {"data": [[[]]]}}
     for source in ("event.data", "event.data + []"):

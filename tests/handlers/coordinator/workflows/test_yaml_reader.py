@@ -137,6 +137,7 @@ def test_every_problem_is_told_in_one_go() -> None:
         (b'a: "\\ud800"', 1, 7, "invalid Unicode character escape"),
         ("é: \x01".encode(), 1, 4, "this character may not stand in YAML"),
         (b"a: 1\nb: \xff", 2, 4, "not UTF-8"),
+        (b"\xef\xbb\xbf" + "é\n: é".encode() + b"\xff", 2, 4, "not UTF-8"),
         ("a: 1".encode("utf-16"), 1, 1, "not UTF-8"),
         (b"a: 1\n" + b"#" * MAX_BYTES, 1, 1, "at most 262,144 bytes"),
         (b"[" * (MAX_LEVELS + 1) + b"]" * (MAX_LEVELS + 1), 1, MAX_LEVELS + 1, "at most 32 levels"),
