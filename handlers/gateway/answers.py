@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
-import orjson
 from starlette.types import Send
 
 from generated.runtime import Answer, Operation, Problem
-from handlers.gateway.faults import Entry
+from handlers.gateway.faults import Entry, Finding
 
 Headers: TypeAlias = list[tuple[bytes, bytes]]
+
+# A field value as RFC 9110, section 5.5 has it.
+_FIELD_VALUE: Final = re.compile(rb"[\t\x20-\x7e\x80-\xff]*")
+_encoder: Final = msgspec.json.Encoder(order="sorted")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +50,18 @@ def entry_answer(
     trace_id: str,
     *,
     headers: Mapping[str, str] | None = None,
-    members: Mapping[str, object] | None = None,
+    findings: Sequence[Finding] = (),
 ) -> Rendered:
-    """Render a refusal of the gateway's own; `headers` are those that the catalogue leaves open or has a default for."""
+    """Render a refusal of the gateway's own.
+
+    `headers` are those that the catalogue leaves open or has a default for; a code that lists findings and is given
+    none lists the detail.
+    """
     fixed = {name: str(value) for name, value in entry.headers.items() if value is not None}
-    return _render(entry, entry.trace_member, detail, trace_id, fixed | dict(headers or {}), members or {})
+    members = {}
+    if entry.findings:
+        members["errors"] = [finding._asdict() for finding in findings or [Finding("", detail)]]
+    return _render(entry, entry.trace_member, detail, trace_id, fixed | dict(headers or {}), members)
 
 
 def _render(
@@ -70,10 +81,9 @@ def _render(
         trace_member: trace_id,
         "type": kind.type,
     }
-    body = orjson.dumps(content, option=orjson.OPT_SORT_KEYS)
-    return Rendered(
-        kind.status, _content_headers(b"application/problem+json", body) + _encode(headers), body, kind.code
-    )
+    body = _encoder.encode(content)
+    given = [(name.lower().encode(), _field_value(value)) for name, value in headers.items()]
+    return Rendered(kind.status, _content_headers(b"application/problem+json", body) + given, body, kind.code)
 
 
 def renderers(operation: Operation) -> dict[type, Renderer]:
@@ -83,18 +93,17 @@ def renderers(operation: Operation) -> dict[type, Renderer]:
 
 def _renderer(answer: Answer) -> Renderer:
     fields = [(name.lower().encode(), attrgetter(field)) for name, field in answer.headers]
-    media_type = answer.media_type.encode() if answer.media_type else None
+    media_type = answer.media_type.encode() if answer.media_type else b""
+    encode = msgspec.json.encode if is_json(answer.media_type or "") else str.encode
+    empty: Headers = [] if answer.status == 204 else [(b"content-length", b"0")]
 
     def render(response: Any) -> Rendered:
         headers: Headers = [
-            (name, str(value).encode("latin-1"))
-            for name, get in fields
-            if (value := get(response)) is not msgspec.UNSET
+            (name, _field_value(value)) for name, get in fields if (value := get(response)) is not msgspec.UNSET
         ]
-        if media_type is None:
-            return Rendered(answer.status, headers, b"")
-        content = response.body
-        body = content if isinstance(content, bytes) else msgspec.json.encode(content)
+        if not media_type:
+            return Rendered(answer.status, headers + empty, b"")
+        body = encode(response.body)
         return Rendered(answer.status, headers + _content_headers(media_type, body), body)
 
     return render
@@ -104,5 +113,15 @@ def _content_headers(media_type: bytes, body: bytes) -> Headers:
     return [(b"content-type", media_type), (b"content-length", b"%d" % len(body))]
 
 
-def _encode(headers: Mapping[str, str]) -> Headers:
-    return [(name.lower().encode(), value.encode("latin-1")) for name, value in headers.items()]
+def is_json(media_type: str) -> bool:
+    """Tell whether content of `media_type` is JSON (RFC 6839, section 3.1); any other is text to handlers."""
+    return media_type.endswith(("/json", "+json"))
+
+
+def _field_value(value: object) -> bytes:
+    """Return a header field's value as bytes; raises ValueError for text that no field can hold."""
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    encoded = text.encode("latin-1")
+    if _FIELD_VALUE.fullmatch(encoded) is None:
+        raise ValueError("a header value has a control character")
+    return encoded

@@ -1,19 +1,27 @@
-"""Request bodies: media type, strict JSON, the document's schema, then the generated type."""
+"""Request bodies: media type, strict JSON or text, the document's schema, then the generated type."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
 from typing import Any, Final
 
 import msgspec
+from jsonschema_rs import Draft202012Validator, ValidationError
 
 from generated.runtime import Body
 from handlers.gateway import strict_json
+from handlers.gateway.answers import is_json
+from handlers.gateway.faults import Finding
 from handlers.gateway.schemas import Describer, validator
 
-_MEDIA_TYPE: Final = re.compile(r"([!#$%&'*+.^_`|~0-9a-z-]+/[!#$%&'*+.^_`|~0-9a-z-]+)\s*(?:;.*)?", re.DOTALL)
+# What is wrong with a longer body, or beyond so many findings, is not listed: each costs a kilobyte to find.
+LISTED_BYTES: Final = 65_536
+LISTED_FINDINGS: Final = 100
+
+_MEDIA_TYPE: Final = re.compile(rb"([!#$%&'*+.^_`|~0-9a-z-]+/[!#$%&'*+.^_`|~0-9a-z-]+)[ \t]*(?:;.*)?", re.DOTALL)
+_NOT_INTEGER: Final = Finding("", "has a number with a fraction or exponent where the document asks for an integer")
 
 
 class MediaTypeFault(Exception):
@@ -21,16 +29,15 @@ class MediaTypeFault(Exception):
 
 
 class BytesFault(Exception):
-    """The bytes are not JSON as every body must be; the message is a fixed phrase."""
+    """The bytes are not JSON or text as every body must be; the message is a fixed phrase."""
 
 
 class SchemaFault(Exception):
-    """The value does not satisfy the document; `path` and `phrase` say where and why, without received values."""
+    """The value does not satisfy the document; `findings` has at least one."""
 
-    def __init__(self, path: str, phrase: str) -> None:
-        super().__init__(path)
-        self.path = path
-        self.phrase = phrase
+    def __init__(self, findings: Sequence[Finding]) -> None:
+        super().__init__(findings[0].field)
+        self.findings = findings
 
 
 class Bodies:
@@ -38,14 +45,17 @@ class Bodies:
 
     def __init__(self, contract: Mapping[str, Any], body: Body, describer: Describer) -> None:
         self._body = body
-        self._loads = strict_json.loads_canonical if body.canonical else strict_json.loads
-        self._validators = {
-            media_type: validator(contract, pointer) for media_type, pointer in body.media_types.items()
+        loads = strict_json.loads_canonical if body.canonical else strict_json.loads
+        self._readers: dict[str, tuple[Callable[[bytes], Any], Draft202012Validator]] = {
+            media_type: (loads if is_json(media_type) else _text, validator(contract, pointer))
+            for media_type, pointer in body.media_types.items()
         }
         self._describer = describer
 
     def media_type(self, raw: bytes, headers: Sequence[tuple[bytes, bytes]]) -> str | None:
         """Return the documented media type that the body has, or None for no body at all; raises MediaTypeFault."""
+        if not raw and not self._body.required:
+            return None
         content_type: bytes | None = None
         for name, value in headers:
             if name == b"content-type":
@@ -59,7 +69,7 @@ class Bodies:
                 raise MediaTypeFault
             return None
         media_type = parse_media_type(content_type)
-        if media_type not in self._validators:
+        if media_type not in self._readers:
             raise MediaTypeFault
         return media_type
 
@@ -69,23 +79,36 @@ class Bodies:
             if self._body.required:
                 raise BytesFault("A body is required.")
             return msgspec.UNSET
+        loads, check = self._readers[media_type]
         try:
-            value = self._loads(raw)
+            value = loads(raw)
         except strict_json.NotStrictJson as fault:
             raise BytesFault(str(fault)) from None
-        check = self._validators[media_type]
         if not check.is_valid(value):
-            raise SchemaFault(*self._describer.describe(check.iter_errors(value).__next__()))
+            raise SchemaFault(self._findings(check, value, len(raw)))
         try:
             return msgspec.convert(value, self._body.model)
         except msgspec.ValidationError:
-            raise SchemaFault(
-                "", "has a number with a fraction or exponent where the document asks for an integer"
-            ) from None
+            raise SchemaFault([_NOT_INTEGER]) from None
+
+    def _findings(self, check: Draft202012Validator, value: Any, size: int) -> list[Finding]:
+        if size <= LISTED_BYTES:
+            return [self._describer.describe(error) for error in islice(check.iter_errors(value), LISTED_FINDINGS)]
+        try:
+            check.validate(value)
+        except ValidationError as error:
+            return [self._describer.describe(error)]
+        raise AssertionError("a value is invalid without a fault")
 
 
-@lru_cache(maxsize=256)
+def _text(raw: bytes) -> str:
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        raise BytesFault("The body is not UTF-8.") from None
+
+
 def parse_media_type(value: bytes) -> str:
     """Return `type/subtype` in lower case, without parameters (RFC 9110, section 8.3.1), or "" for anything else."""
-    match = _MEDIA_TYPE.fullmatch(value.decode("latin-1").lower())
-    return match[1] if match else ""
+    match = _MEDIA_TYPE.fullmatch(value.lower())
+    return match[1].decode() if match else ""

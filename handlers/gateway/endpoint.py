@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import unquote_to_bytes
 
+import msgspec
 from starlette.types import Receive, Scope, Send
 
-from generated.runtime import Authenticator, Operation, Problem
+from generated.runtime import Authenticator, Body, Operation, Problem
 from handlers.gateway.answers import Rendered, entry_answer, problem_answer, renderers
 from handlers.gateway.bodies import Bodies, BytesFault, MediaTypeFault, SchemaFault
-from handlers.gateway.exchange import EXCHANGE, BodyTooLarge, ClientLeft, Exchange
-from handlers.gateway.faults import RETRY_AFTER, Api, Entry, Fault
+from handlers.gateway.exchange import EXCHANGE, BodyMalformed, BodyTooLarge, ClientLeft, Exchange
+from handlers.gateway.faults import RETRY_AFTER, Api, Entry, Fault, Finding
 from handlers.gateway.parameters import ParameterFault, Parameters
 from handlers.gateway.schemas import Describer
 from storage.errors import AuditUnavailable, Overloaded, StorageError, Unstorable
 
 log = logging.getLogger("gatehouse.gateway")
+
+_TEMPLATED: Final = re.compile(r"\{([^}]*)\}")
 
 UNAUTHENTICATED: Final = "The request does not carry credentials that this operation accepts."
 
@@ -27,10 +30,11 @@ UNAUTHENTICATED: Final = "The request does not carry credentials that this opera
 class Refusal(Exception):
     """The gateway refuses the request itself, with this entry of the catalogue."""
 
-    def __init__(self, entry: Entry, detail: str) -> None:
+    def __init__(self, entry: Entry, detail: str, findings: Sequence[Finding] = ()) -> None:
         super().__init__(entry.code)
         self.entry = entry
         self.detail = detail
+        self.findings = findings
 
 
 class Endpoint:
@@ -44,11 +48,12 @@ class Endpoint:
         self._renderers = renderers(operation)
         self._request = operation.request
         self._parameters = Parameters(api.contract, operation.parameters)
-        self._path_names = [p.name for p in operation.parameters if p.location == "path"]
-        self._body = Bodies(api.contract, operation.body, describer) if operation.body else None
-        self._limit = operation.body.limit if operation.body else 0
+        # Parameters may be declared in another order than the path has them, by which the router view numbers them.
+        self._path_names = [(f"p{index}", name) for index, name in enumerate(_TEMPLATED.findall(operation.path))]
         self._catalogue = api.catalogue
         self._entries = _entries(api, operation)
+        self._body = _Body(api, operation.body, describer, self._entries[Fault.BODY]) if operation.body else None
+        self._limit = operation.body.limit if operation.body else 0
         self._authenticator, self._unauthenticated = _authentication(api, operation, listener)
 
     async def __call__(self, scope: Scope, _: Receive, send: Send) -> None:
@@ -72,17 +77,19 @@ class Endpoint:
                 return problem_answer(problem, exchange.trace_id)
             return self._failure(exchange, problem)
         except Refusal as refusal:
-            return entry_answer(refusal.entry, refusal.detail, exchange.trace_id)
+            return entry_answer(refusal.entry, refusal.detail, exchange.trace_id, findings=refusal.findings)
         except BodyTooLarge:
             return self._fault(Fault.TOO_LARGE, exchange)
+        except BodyMalformed:
+            return self._fault(Fault.MALFORMED, exchange)
         except Unstorable as error:
             return self._failure(exchange, error)
         except StorageError as error:
             log.warning("storage: %s", error, extra={"operation": self._name, "traceId": exchange.trace_id})
             return self._fault(_storage_fault(error), exchange)
-        except (ClientLeft, asyncio.CancelledError):
+        except (ClientLeft, KeyboardInterrupt, SystemExit):
             raise
-        except Exception as error:  # noqa: BLE001 - any other fault of a handler is the documented failure, and logged.
+        except BaseException as error:  # noqa: BLE001 - Rust's panics and the end of a stopping server's patience, too.
             return self._failure(exchange, error)
 
     async def _bind(self, exchange: Exchange) -> Any:
@@ -96,14 +103,16 @@ class Endpoint:
             fields |= self._read_parameters(exchange)
             return self._request(**fields)
         raw = await exchange.body()
+        media_type = self._media_type(self._body, raw, exchange)
+        fields |= self._read_parameters(exchange)
+        fields |= self._body.fields(raw, media_type)
+        return self._request(**fields)
+
+    def _media_type(self, body: _Body, raw: bytes, exchange: Exchange) -> str | None:
         try:
-            media_type = self._body.media_type(raw, exchange.headers)
+            return body.media_type(raw, exchange.headers)
         except MediaTypeFault:
             raise Refusal(self._entries[Fault.MEDIA_TYPE], Fault.MEDIA_TYPE.value) from None
-        fields |= self._read_parameters(exchange)
-        fields["body"] = self._decode_body(self._body, raw, media_type)
-        fields["raw_body"] = raw
-        return self._request(**fields)
 
     def _read_parameters(self, exchange: Exchange) -> dict[str, Any]:
         try:
@@ -112,34 +121,51 @@ class Endpoint:
             parameter = fault.parameter
             entry = self._catalogue[parameter.problem] if parameter.problem else self._entries[Fault.PARAMETERS]
             detail = f"The {parameter.location} parameter {parameter.name} does not satisfy the document."
-            raise Refusal(entry, detail) from None
-
-    def _decode_body(self, bodies: Bodies, raw: bytes, media_type: str | None) -> Any:
-        body = self.operation.body
-        own = self._catalogue[body.problem] if body and body.problem else None
-        try:
-            return bodies.decode(raw, media_type)
-        except BytesFault as fault:
-            entry = own if own and body and body.canonical else self._entries[Fault.BODY]
-            raise Refusal(entry, str(fault)) from None
-        except SchemaFault as fault:
-            where = f"{fault.path} " if fault.path else ""
-            detail = f"The body does not satisfy the document: {where}{fault.phrase}."
-            raise Refusal(own or self._entries[Fault.BODY], detail) from None
+            raise Refusal(entry, detail, [Finding(parameter.name, "does not satisfy the document")]) from None
 
     def _decode_path(self, received: Mapping[str, str]) -> dict[str, str]:
-        return {name: _decode_segment(received[f"p{index}"]) for index, name in enumerate(self._path_names)}
+        return {name: _decode_segment(received[position]) for position, name in self._path_names}
 
     def _fault(self, fault: Fault, exchange: Exchange) -> Rendered:
         entry = self._entries[fault]
-        headers = (
-            {"Retry-After": str(RETRY_AFTER[fault])} if fault in RETRY_AFTER and "Retry-After" in entry.headers else {}
-        )
+        headers = {}
+        if fault in RETRY_AFTER and "Retry-After" in entry.headers:
+            headers["Retry-After"] = str(RETRY_AFTER[fault])
+        if fault is Fault.TOO_LARGE:
+            headers["Connection"] = "close"
         return entry_answer(entry, fault.value, exchange.trace_id, headers=headers)
 
-    def _failure(self, exchange: Exchange, error: Exception) -> Rendered:
+    def _failure(self, exchange: Exchange, error: BaseException) -> Rendered:
         log.error("failure", exc_info=error, extra={"operation": self._name, "traceId": exchange.trace_id})
         return self._fault(Fault.FAILURE, exchange)
+
+
+class _Body(Bodies):
+    """The body of one operation, with what its faults are answered with."""
+
+    def __init__(self, api: Api, body: Body, describer: Describer, general: Entry) -> None:
+        super().__init__(api.contract, body, describer)
+        own = api.catalogue[body.problem] if body.problem else general
+        self._of_bytes = own if body.canonical else general
+        self._of_value = own
+        self._names_media_type = len(body.media_types) > 1
+
+    def fields(self, raw: bytes, media_type: str | None) -> dict[str, Any]:
+        """Return the fields of a Request that the body fills; raises Refusal."""
+        try:
+            fields = {"body": self.decode(raw, media_type), "raw_body": raw}
+        except BytesFault as fault:
+            raise Refusal(self._of_bytes, str(fault)) from None
+        except SchemaFault as fault:
+            raise Refusal(self._of_value, _describe(fault.findings[0]), fault.findings) from None
+        if self._names_media_type:
+            fields["content_type"] = msgspec.UNSET if media_type is None else media_type
+        return fields
+
+
+def _describe(finding: Finding) -> str:
+    where = f"{finding.field} " if finding.field else ""
+    return f"The body does not satisfy the document: {where}{finding.message}."
 
 
 def _decode_segment(segment: str) -> str:
@@ -159,7 +185,7 @@ def _entries(api: Api, operation: Operation) -> dict[Fault, Entry]:
     if any(parameter.problem is None for parameter in operation.parameters):
         faults.add(Fault.PARAMETERS)
     if operation.body is not None:
-        faults |= {Fault.TOO_LARGE, Fault.MEDIA_TYPE, Fault.BODY}
+        faults |= {Fault.TOO_LARGE, Fault.MEDIA_TYPE, Fault.BODY, Fault.MALFORMED}
     return {fault: api.entry(fault, operation) for fault in faults}
 
 

@@ -14,8 +14,12 @@ EXCHANGE: Final = "gatehouse.exchange"
 TARGET: Final = "gatehouse.target"
 FAULT: Final = "gatehouse.fault"
 
-_TRACEPARENT = re.compile(rb"(?!ff)[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}(?:-.*)?")
-_NO_TRACE = b"0" * 32
+# Version 00 has 55 characters, later ones may go on after another hyphen.
+_TRACEPARENT: Final = re.compile(
+    rb"(?:00(?=.{53}\Z)|(?!00|ff)[0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?:-.*)?"
+)
+
+_NOTED: Final = frozenset({b"host", b"content-length", b"traceparent"})
 
 
 class ClientLeft(Exception):
@@ -26,12 +30,23 @@ class BodyTooLarge(Exception):
     """More body bytes came than the operation takes."""
 
 
+class BodyMalformed(Exception):
+    """The body's transfer coding is broken (RFC 9112, section 7.1)."""
+
+
 class Exchange:
-    """A request, from its first header to the last byte of its answer."""
+    """A request, from its first header to the last byte of its answer.
+
+    `headers` are the header fields, names in lower case and values as the protocol has trimmed them; `hosts` is how
+    many Host fields there are, `announced` the body's length where it is given.
+    """
 
     __slots__ = (
         "_body",
         "_receive",
+        "announced",
+        "headers",
+        "hosts",
         "limit",
         "more_body",
         "operation",
@@ -44,7 +59,11 @@ class Exchange:
     def __init__(self, scope: Scope, receive: Receive) -> None:
         self.scope = scope
         self.started = time.perf_counter()
-        self.trace_id = trace_id(scope["headers"])
+        self.headers: Sequence[tuple[bytes, bytes]] = scope["headers"]
+        noted = [header for header in self.headers if header[0] in _NOTED]
+        self.hosts = sum(name == b"host" for name, _ in noted)
+        self.announced = next((int(value) for name, value in noted if name == b"content-length"), 0)
+        self.trace_id = trace_id([value for name, value in noted if name == b"traceparent"])
         self.operation = "-"
         self.path_parameters: Mapping[str, str] = {}
         self.limit = 0
@@ -64,12 +83,6 @@ class Exchange:
         return request_target(self.scope)
 
     @property
-    def headers(self) -> Sequence[tuple[bytes, bytes]]:
-        """The header fields: lower-case names, values as the front has trimmed them."""
-        headers: Sequence[tuple[bytes, bytes]] = self.scope["headers"]
-        return headers
-
-    @property
     def client(self) -> str:
         """The address of the connection's other end, without its port."""
         client: tuple[str, int] | None = self.scope.get("client")
@@ -84,30 +97,26 @@ class Exchange:
     async def body(self) -> bytes:
         """Return the whole body, read at the first call.
 
-        Raises BodyTooLarge beyond `limit` bytes, announced or not, and ClientLeft where the body was cut off.
+        Raises BodyTooLarge beyond `limit` bytes, announced or not, BodyMalformed, and ClientLeft where it was cut off.
         """
         if self._body is None:
             self._body = await self._read()
         return self._body
 
     async def _read(self) -> bytes:
-        if self._announced() > self.limit:
+        if self.announced > self.limit:
             raise BodyTooLarge
         chunks: list[bytes] = []
         size = 0
         while self.more_body:
             message = await self.receive()
+            if FAULT in self.scope:
+                raise BodyMalformed
             chunks.append(message["body"])
             size += len(message["body"])
             if size > self.limit:
                 raise BodyTooLarge
         return chunks[0] if len(chunks) == 1 else b"".join(chunks)
-
-    def _announced(self) -> int:
-        for name, value in self.headers:
-            if name == b"content-length":
-                return int(value)
-        return 0
 
     async def receive(self) -> Message:
         """Return the next http.request message; raises ClientLeft instead of giving http.disconnect."""
@@ -129,11 +138,10 @@ def request_target(scope: Scope) -> bytes:
     return path + b"?" + query if query else path
 
 
-def trace_id(headers: Sequence[tuple[bytes, bytes]]) -> str:
+def trace_id(traceparents: Sequence[bytes]) -> str:
     """Return 32 lower-case hex: the trace id of a valid `traceparent` (W3C Trace Context, section 3.2), else random."""
-    given = [value for name, value in headers if name == b"traceparent"]
-    if len(given) == 1:
-        match = _TRACEPARENT.fullmatch(given[0])
-        if match and match[1] != _NO_TRACE and (given[0][:2] != b"00" or len(given[0]) == 55):
+    if len(traceparents) == 1:
+        match = _TRACEPARENT.fullmatch(traceparents[0])
+        if match:
             return match[1].decode()
     return f"{random.getrandbits(128) or 1:032x}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import Any, NamedTuple
 
 from generated.runtime import Operation
 
@@ -30,9 +30,19 @@ class Fault(Enum):
 RETRY_AFTER: Mapping[Fault, int] = {Fault.UNAVAILABLE: 5, Fault.OVERLOADED: 1, Fault.AUDIT_UNAVAILABLE: 5}
 
 
+class Finding(NamedTuple):
+    """Where a request is at fault, as `links[0].interface` ("" is the whole), and why; without received values."""
+
+    field: str
+    message: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One code of a document's x-problems, with the member that carries the trace id in that document's Problem."""
+    """One code of a document's x-problems, with the member that carries the trace id in that document's Problem.
+
+    `findings` tells whether it lists them, as its member `errors`.
+    """
 
     code: str
     status: int
@@ -40,6 +50,7 @@ class Entry:
     type: str
     trace_member: str
     headers: Mapping[str, str | int | None]
+    findings: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +103,7 @@ def _catalogue(contract: Mapping[str, Any]) -> dict[str, Entry]:
             type=entry["type"],
             trace_member=trace_member,
             headers=entry.get("headers", {}),
+            findings="errors" in entry.get("members", ()),
         )
         for code, entry in contract["x-problems"].items()
     }

@@ -16,7 +16,7 @@ from handlers.gateway.exchange import EXCHANGE, FAULT, Exchange
 from handlers.gateway.faults import Api, Fault
 from handlers.gateway.pages import Page
 from handlers.gateway.reply import Reply
-from handlers.gateway.routing import AllowTable, canonical_path, routed
+from handlers.gateway.routing import canonical_path, routed
 from handlers.gateway.schemas import Describer
 from handlers.gateway.telemetry import Metrics, RequestLog
 
@@ -44,29 +44,24 @@ class Listener:
             for operation in api.operations
             if name in operation.listeners
         }
-        self._allow = AllowTable([endpoint.operation for endpoint in endpoints.values()])
         self._app = routed(endpoints, self._unrouted, self._wrong_method, self._failed)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one HTTP request."""
-        scope["headers"], hosts = _trimmed(scope["headers"])
+        """Answer one HTTP request; after a malformed one the connection ends (see Reply)."""
         exchange = scope[EXCHANGE] = Exchange(scope, receive)
         reply = Reply(exchange, send)
         try:
-            if scope.get(FAULT) or hosts > 1 or (hosts == 0 and scope["http_version"] != "1.0"):
-                await self.malformed(scope["path"], exchange.trace_id).send(reply)
+            if exchange.hosts != 1 and (exchange.hosts or scope["http_version"] != "1.0"):
+                scope[FAULT] = True
+            if FAULT in scope:
+                await self._fault(Fault.MALFORMED, scope["path"], exchange.trace_id).send(reply)
             else:
                 scope["path"] = canonical_path(scope["raw_path"])
                 await self._app(scope, receive, reply)
         finally:
-            seconds = time.perf_counter() - exchange.started
+            seconds = (reply.ended or time.perf_counter()) - exchange.started
             self._metrics.answered(exchange.operation, reply.status, seconds)
             self._request_log.answered(exchange, self.name, reply.status, seconds)
-
-    def malformed(self, path: str, trace_id: str) -> Rendered:
-        """Return the answer to a request that is not well-formed, after which the connection ends."""
-        rendered = self._fault(Fault.MALFORMED, path, trace_id)
-        return Rendered(rendered.status, [*rendered.headers, (b"connection", b"close")], rendered.body, rendered.code)
 
     async def _unrouted(self, scope: Scope, _: Receive, send: Send) -> None:
         exchange: Exchange = scope[EXCHANGE]
@@ -77,15 +72,13 @@ class Listener:
             exchange.operation = "plumbing"
             rendered = page()
         else:
-            rendered = self._fault(Fault.METHOD_NOT_ALLOWED, scope["path"], exchange.trace_id, {"Allow": "GET, HEAD"})
+            await self._wrong_method("GET, HEAD", scope, send)
+            return
         await rendered.send(send)
 
-    async def _wrong_method(self, request: ConnexionRequest, _: Exception) -> ConnexionResponse:
-        scope = request.scope
-        allow = self._allow.allow(scope["path"]) or ""
-        return _through_connexion(
-            self._fault(Fault.METHOD_NOT_ALLOWED, scope["path"], scope[EXCHANGE].trace_id, {"Allow": allow})
-        )
+    async def _wrong_method(self, allow: str, scope: Scope, send: Send) -> None:
+        trace_id = scope[EXCHANGE].trace_id
+        await self._fault(Fault.METHOD_NOT_ALLOWED, scope["path"], trace_id, {"Allow": allow}).send(send)
 
     async def _failed(self, request: ConnexionRequest, error: Exception) -> ConnexionResponse:
         scope = request.scope
@@ -97,16 +90,6 @@ class Listener:
 
     def _api_of(self, path: str) -> Api:
         return next((api for api in self._apis if api.prefix and path.startswith(api.prefix)), self._apis[0])
-
-
-def _trimmed(headers: Sequence[tuple[bytes, bytes]]) -> tuple[list[tuple[bytes, bytes]], int]:
-    """Return the fields without white space around values (RFC 9110, section 5.5), and the number of Host fields."""
-    hosts = 0
-    trimmed = []
-    for name, value in headers:
-        hosts += name == b"host"
-        trimmed.append((name, value.strip(b" \t")))
-    return trimmed, hosts
 
 
 def _through_connexion(rendered: Rendered) -> Any:

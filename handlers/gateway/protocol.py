@@ -9,18 +9,31 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Mapping
+from enum import Enum
+from itertools import chain
 from typing import Final
 
+from httptools import HttpParserError, HttpParserUpgrade
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from handlers.gateway.exchange import FAULT, TARGET, trace_id
-from handlers.gateway.listener import Listener
+from handlers.gateway.exchange import FAULT, TARGET
 
 HEADER_SECONDS: Final = 10.0
 BODY_SECONDS: Final = 30.0
-HEADER_BYTES: Final = 262_144
+# A stopping server waits so long for the rest of a body.
+STOP_SECONDS: Final = 1.0
+HEADER_BYTES: Final = 65_536
 
 _TLS_VERSIONS: Final[Mapping[str, int]] = {"TLSv1.2": 0x0303, "TLSv1.3": 0x0304}
+
+
+class _Phase(Enum):
+    """What the connection receives: nothing, a header section, a body, or what follows a fault and is dropped."""
+
+    IDLE = 0
+    HEADER = 1
+    BODY = 2
+    REFUSED = 3
 
 
 class GatewayProtocol(HttpToolsProtocol):
@@ -28,9 +41,9 @@ class GatewayProtocol(HttpToolsProtocol):
 
     _tls: dict[object, object] | None = None
     _deadline: asyncio.TimerHandle | None = None
-    _header_bytes = 0
-    _in_header = True
-    _in_body = False
+    _phase = _Phase.IDLE
+    _progressed = False
+    _overhead = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Note the client's certificate and start waiting for a first request."""
@@ -45,69 +58,132 @@ class GatewayProtocol(HttpToolsProtocol):
         self._expect(None)
         super().connection_lost(exc)
 
+    def shutdown(self) -> None:
+        """End the connection with the request that it carries; one that is not whole soon is given up."""
+        super().shutdown()
+        if self._phase is _Phase.BODY:
+            self._expect(STOP_SECONDS)
+
     def data_received(self, data: bytes) -> None:
         """Parse what came, and hold the sender to the bounds while a request is incomplete."""
-        if self._in_header:
-            self._header_bytes += len(data)
-        super().data_received(data)
-        if self.transport.is_closing():
-            return
-        if self._in_header and self._header_bytes > HEADER_BYTES:
-            self.send_400_response("header section too large")
-        elif self._in_body or self._header_bytes:
-            if self._deadline is None:
-                self._expect(BODY_SECONDS if self._in_body else HEADER_SECONDS)
+        self._unset_keepalive_if_required()
+        if self._phase is _Phase.REFUSED:
+            self.on_body(data)
         else:
-            self._expect(None)
+            self._parse_within_bounds(data)
+
+    def _parse_within_bounds(self, data: bytes) -> None:
+        self._progressed = False
+        self._parse(data)
+        self._overhead = 0 if self._progressed else self._overhead + len(data)
+        if self._phase is _Phase.REFUSED:
+            return
+        if self._overhead > HEADER_BYTES:
+            self._refuse()
+        elif self._deadline is None and (self._phase is not _Phase.IDLE or self._overhead):
+            self._expect(BODY_SECONDS if self._phase is _Phase.BODY else HEADER_SECONDS)
+
+    def _parse(self, data: bytes) -> None:
+        try:
+            self.parser.feed_data(data)
+        except HttpParserError:
+            self._refuse()
+        except HttpParserUpgrade as offer:
+            self._decline_upgrade(data[offer.args[0] :])
+
+    def _decline_upgrade(self, rest: bytes) -> None:
+        """Parse a request anew without its offer, which a server may ignore (RFC 9110, section 7.8).
+
+        With the offer the parser ends the request at its header section, and would take its body for the next one.
+        """
+        method = self.parser.get_method()
+        if method == b"CONNECT":
+            self._refuse()
+            return
+        fields = b"".join(name + b": " + value + b"\r\n" for name, value in self.headers if name != b"upgrade")
+        version = self.parser.get_http_version().encode()
+        self._parse(b"%b %b HTTP/%b\r\n%b\r\n%b" % (method, self.url, version, fields, rest))
 
     def on_message_begin(self) -> None:
         """Open the scope of a request and put the TLS extension into it (ASGI TLS extension 0.2)."""
         super().on_message_begin()
         if self._tls is not None:
             self.scope.setdefault("extensions", {})["tls"] = self._tls
+        self._phase = _Phase.HEADER
+        self._progressed = True
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take a header field, without the white space that may follow its value (RFC 9110, section 5.5)."""
+        super().on_header(name, value.rstrip(b" \t"))
 
     def on_headers_complete(self) -> None:
-        """Keep the target as it was received; a form that no operation can have is noted as a fault."""
-        self._in_header = False
-        self._in_body = True
-        self._header_bytes = 0
-        self._expect(None)
+        """Keep the target as it was received; what no operation can have is noted as a fault."""
+        if self.parser.should_upgrade():
+            return
         self.scope[TARGET] = self.url  # type: ignore[typeddict-unknown-key]
-        if not self.url.startswith(b"/") or b"#" in self.url or self.parser.get_http_version() not in {"1.0", "1.1"}:
+        if self._is_faulty():
             self.scope[FAULT] = True  # type: ignore[typeddict-unknown-key]
         super().on_headers_complete()
+        self._phase = _Phase.BODY
+        self._progressed = True
+        self._expect(None)
+        # Trailer fields are no header fields (RFC 9110, section 6.5.1): they go to a list that nobody reads.
+        self.headers = []
+
+    def _is_faulty(self) -> bool:
+        size = len(self.url) + 4 * len(self.headers) + sum(map(len, chain.from_iterable(self.headers)))
+        return (
+            not self.url.startswith(b"/")
+            or b"#" in self.url
+            or self.parser.get_http_version() not in {"1.0", "1.1"}
+            or size > HEADER_BYTES
+        )
+
+    def on_body(self, body: bytes) -> None:
+        """Take some of the body."""
+        self._progressed = True
+        super().on_body(body)
 
     def on_message_complete(self) -> None:
         """Wait for the next request without a deadline of our own: the keep-alive time-out holds until it begins."""
-        self._in_header = True
-        self._in_body = False
+        if self.parser.should_upgrade():
+            return
+        self._phase = _Phase.IDLE
         self._expect(None)
         super().on_message_complete()
 
-    def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - uvicorn's words are plain text; ours are the listener's problem.
-        """Answer what the parser refused with the listener's problem and end the connection."""
-        if self.cycle is not None and not self.cycle.response_complete:
+    def _refuse(self) -> None:
+        """Let the listener answer what the parser refused, after what came before it on the connection."""
+        self._expect(None)
+        if self._phase is not _Phase.BODY:
+            self._open_refused()
+        self._phase = _Phase.REFUSED
+        self.cycle.scope[FAULT] = True  # type: ignore[typeddict-unknown-key]
+        self.cycle.keep_alive = False
+        self.cycle.message_event.set()
+        if self.cycle.response_complete:
             self.transport.close()
-            return
-        listener: Listener = self.config.app  # type: ignore[assignment]
-        path = self.url.decode("ascii", errors="replace") if self.headers is not None else ""
-        trace = trace_id(self.headers or [])
-        rendered = listener.malformed(path, trace)
-        fields = [*self.server_state.default_headers, *rendered.headers, (b"x-request-id", trace.encode())]
-        head = b"".join(name + b": " + value + b"\r\n" for name, value in fields)
-        self.transport.write(b"HTTP/1.1 400 Bad Request\r\n" + head + b"\r\n" + rendered.body)
-        self.transport.close()
 
-    def _unsupported_upgrade_warning(self) -> None:
-        """Say nothing: a client may offer an upgrade, and a server may ignore it (RFC 9110, section 7.8)."""
+    def _open_refused(self) -> None:
+        """Make a request of a header section that the parser gave up; its target need not be one that can be parsed."""
+        if self._phase is _Phase.IDLE:
+            self.on_message_begin()
+        target, self.url = self.url, b"/"
+        super().on_headers_complete()
+        self.scope["path"] = target.decode("latin-1")
+        self.scope["method"] = self.scope["method"] if target else "-"
 
     def _expect(self, seconds: float | None) -> None:
         if self._deadline is not None:
             self._deadline.cancel()
-        self._deadline = self.loop.call_later(seconds, self._too_slow) if seconds is not None else None
+        self._deadline = self.loop.call_later(seconds, self._too_slow, seconds) if seconds is not None else None
 
-    def _too_slow(self) -> None:
-        self.transport.close()
+    def _too_slow(self, seconds: float) -> None:
+        """End a connection whose sender is late, unless it is the server that does not read."""
+        if self.flow.read_paused:
+            self._expect(seconds)
+        else:
+            self.transport.close()
 
 
 def _tls_extension(tls_object: ssl.SSLObject) -> dict[object, object]:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from itertools import groupby
+from operator import attrgetter
+from typing import Any, Final, TypeAlias
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
 from connexion import ConnexionMiddleware
@@ -14,13 +17,16 @@ from connexion.middleware.exceptions import ExceptionMiddleware
 from connexion.middleware.routing import RoutingMiddleware
 from connexion.middleware.server_error import ServerErrorMiddleware
 from connexion.resolver import Resolver
-from starlette.types import ASGIApp
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from generated.runtime import Operation
 from handlers.gateway.endpoint import Endpoint
 
 _PARAMETER: Final = re.compile(r"\{[^}]*\}")
 _UNRESERVED: Final = "-._~!$&'()*+,;=:@"
+
+WrongMethod: TypeAlias = Callable[[str, Scope, Send], Awaitable[None]]
 
 
 def router_view(operations: Mapping[str, Operation]) -> dict[str, Any]:
@@ -63,35 +69,42 @@ def canonical_path(raw_path: bytes) -> str:
     return "/".join(quote_from_bytes(unquote_to_bytes(segment), safe=_UNRESERVED) for segment in raw_path.split(b"/"))
 
 
-class AllowTable:
-    """Which methods each path of a listener carries."""
+@dataclass(frozen=True, slots=True)
+class _OtherMethod:
+    """The ASGI application of a path for the methods that it does not carry."""
 
-    def __init__(self, operations: Sequence[Operation]) -> None:
-        methods: dict[str, set[str]] = {}
-        for operation in operations:
-            methods.setdefault(operation.path, set()).update(
-                {operation.method, "HEAD"} if operation.method == "GET" else {operation.method}
-            )
-        self._paths = [(_path_pattern(path), ", ".join(sorted(carried))) for path, carried in methods.items()]
+    answer: WrongMethod
+    allow: str
 
-    def allow(self, path: str) -> str | None:
-        """Return the Allow value of a canonical path, or None where no operation has it."""
-        return next((allow for pattern, allow in self._paths if pattern.fullmatch(path)), None)
+    async def __call__(self, scope: Scope, _: Receive, send: Send) -> None:
+        await self.answer(self.allow, scope, send)
 
 
-def _path_pattern(path: str) -> re.Pattern[str]:
-    literals = _PARAMETER.split(path)
-    return re.compile("[^/]+".join(re.escape(literal) for literal in literals))
+def _completed(routes: Sequence[Route], answer: WrongMethod) -> list[Route]:
+    """Return the routes with one for the other methods of each path.
+
+    It stands right behind the path's own where a parametrised path would take the rest, else at the end.
+    """
+    near: list[Route] = []
+    far: list[Route] = []
+    for path, group in groupby(routes, attrgetter("path")):
+        own = list(group)
+        near += own
+        allow = ", ".join(sorted({method for route in own for method in route.methods or ()}))
+        shadowed = any(route.path != path and route.path_regex.match(path) for route in routes)
+        (near if shadowed else far).append(Route(path, _OtherMethod(answer, allow)))
+    return near + far
 
 
 class _Routing(RoutingMiddleware):  # type: ignore[misc]
-    """connexion's routing without redirects: a path with a needless slash is another path."""
+    """connexion's routing without redirects, and with a path's own answer to a method that it does not carry."""
 
-    def add_api(self, specification: Any, **arguments: Any) -> None:
+    def add_api(self, specification: Any, *, wrong_method: WrongMethod, **arguments: Any) -> None:
         super().add_api(specification, **arguments)
         self.router.redirect_slashes = False
         for mount in self.router.routes:
             mount.app.redirect_slashes = False
+            mount.app.routes[:] = _completed(mount.app.routes, wrong_method)
 
 
 class _EndpointApi(RoutedAPI):  # type: ignore[misc]
@@ -117,8 +130,11 @@ class _NoFunction(Resolver):  # type: ignore[misc]
         return partial(str, operation_id)
 
 
-def routed(endpoints: Mapping[str, Endpoint], unrouted: ASGIApp, on_method: Any, on_failure: Any) -> ASGIApp:
-    """Return connexion's stack: server errors, exceptions, routing, our endpoints; `unrouted` gets every other path."""
+def routed(endpoints: Mapping[str, Endpoint], unrouted: ASGIApp, wrong_method: WrongMethod, on_failure: Any) -> ASGIApp:
+    """Return connexion's stack: server errors, exceptions, routing, our endpoints.
+
+    `unrouted` gets every other path, `wrong_method` the other methods of a path, with its Allow.
+    """
     app = ConnexionMiddleware(
         unrouted,
         middlewares=[ServerErrorMiddleware, ExceptionMiddleware, _Routing, _Endpoints],
@@ -128,7 +144,7 @@ def routed(endpoints: Mapping[str, Endpoint], unrouted: ASGIApp, on_method: Any,
         router_view({name: endpoint.operation for name, endpoint in endpoints.items()}),
         base_path="",
         endpoints=endpoints,
+        wrong_method=wrong_method,
     )
-    app.add_error_handler(405, on_method)
     app.add_error_handler(Exception, on_failure)
     return app  # type: ignore[no-any-return]

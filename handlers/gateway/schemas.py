@@ -8,6 +8,8 @@ from urllib.parse import quote
 
 from jsonschema_rs import Draft202012Validator, ValidationError
 
+from handlers.gateway.faults import Finding
+
 _PHRASES: Final[Mapping[str, str]] = {
     "additionalProperties": "has a member that the document does not know",
     "const": "is not the one value that the document allows",
@@ -52,14 +54,14 @@ class Describer:
     def __init__(self, contract: Mapping[str, Any]) -> None:
         self._names = frozenset(_property_names(contract))
 
-    def describe(self, error: ValidationError) -> tuple[str, str]:
-        """Return where the fault is, as `links[0].interface` ("" is the whole value), and a phrase for it."""
+    def describe(self, error: ValidationError) -> Finding:
+        """Return where the fault is, and a phrase for it."""
         kind = error.kind.name
         path = self._path(error.instance_path)
         missing = error.kind.as_dict().get("property") if kind == "required" else None
         if isinstance(missing, str) and missing in self._names:
             path = f"{path}.{missing}" if path else missing
-        return path, _PHRASES.get(kind, "does not satisfy the document")
+        return Finding(path, _PHRASES.get(kind, "does not satisfy the document"))
 
     def _path(self, parts: Sequence[str | int]) -> str:
         path = ""

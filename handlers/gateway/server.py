@@ -14,7 +14,7 @@ from typing import Final
 import uvicorn
 
 from handlers.gateway.listener import Listener
-from handlers.gateway.protocol import GatewayProtocol
+from handlers.gateway.protocol import HEADER_SECONDS, GatewayProtocol
 
 # An answer that takes longer than this after the signal is cut off.
 STOP_SECONDS: Final = 2
@@ -45,17 +45,35 @@ def bind(host: str, port: int) -> socket.socket:
     return opened
 
 
-class _Server(uvicorn.Server):
-    """A server that leaves signals to `serve`: the last of several would take them from the others."""
+class Server(uvicorn.Server):
+    """One listener's server."""
+
+    def __init__(self, bound: Bound) -> None:
+        super().__init__(_config(bound))
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
+        """Leave signals to `serve`: the last of several servers would take them from the others."""
         yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Accept on `sockets`; uvicorn's own would give a TLS handshake a minute."""
+        loop = asyncio.get_running_loop()
+        tls = self.config.ssl
+        handshake = HEADER_SECONDS if tls else None
+        self.servers = [
+            await loop.create_server(self._protocol, sock=each, ssl=tls, ssl_handshake_timeout=handshake)
+            for each in sockets or []
+        ]
+        self.started = True
+
+    def _protocol(self) -> GatewayProtocol:
+        return GatewayProtocol(self.config, self.server_state, {})
 
 
 async def serve(bound: Sequence[Bound], on_stop: Callable[[], None] = lambda: None) -> None:
     """Serve until SIGTERM or SIGINT; `on_stop` is called at the signal, before connections are closed."""
-    servers = [_Server(_config(each)) for each in bound]
+    servers = [Server(each) for each in bound]
     loop = asyncio.get_running_loop()
 
     def stop() -> None:

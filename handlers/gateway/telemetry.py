@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import sys
 import time
+import traceback
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Final, TextIO
@@ -98,14 +100,19 @@ class RequestLog:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self._lines:
-            self._stream.write(b"\n".join(self._lines).decode() + "\n")
-            self._stream.flush()
-            self._lines.clear()
+        lines, self._lines = self._lines, []
+        if lines:
+            # A log that nobody reads any more fails no request.
+            with contextlib.suppress(OSError):
+                self._stream.write(b"\n".join(lines).decode() + "\n")
+                self._stream.flush()
 
 
 class JsonFormatter(logging.Formatter):
-    """Formats every other log record as one JSON line, with the fields that its caller gave in `extra`."""
+    """Formats every other log record as one JSON line, with the fields that its caller gave in `extra`.
+
+    Of an exception it names the type and the place. Its message may repeat what was received.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
         """Return one line of JSON."""
@@ -116,8 +123,8 @@ class JsonFormatter(logging.Formatter):
             "message": record.getMessage(),
         }
         line |= {name: value for name, value in vars(record).items() if name not in _STANDARD}
-        if record.exc_info:
-            line["exception"] = self.formatException(record.exc_info)
+        if record.exc_info and record.exc_info[1] is not None:
+            line["exception"] = [_place(each) for each in _causes(record.exc_info[1])]
         return orjson.dumps(line, default=str).decode()
 
 
@@ -130,6 +137,22 @@ def configure_logging() -> None:
     root.setLevel(logging.INFO)
     for name in ("uvicorn", "connexion", "alembic", "httpx"):
         logging.getLogger(name).setLevel(logging.WARNING)
+
+
+def _causes(error: BaseException) -> list[BaseException]:
+    """Return the exception and those that it came from, the first cause first."""
+    chain = [error]
+    while (cause := chain[0].__cause__ or chain[0].__context__) is not None and cause not in chain:
+        chain.insert(0, cause)
+    return chain
+
+
+def _place(error: BaseException) -> dict[str, Any]:
+    frames = traceback.extract_tb(error.__traceback__)
+    return {
+        "type": f"{type(error).__module__}.{type(error).__qualname__}",
+        "at": [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames],
+    }
 
 
 def _utc_now() -> str:

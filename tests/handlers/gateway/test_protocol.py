@@ -1,0 +1,359 @@
+from __future__ import annotations
+
+import json
+import select
+import ssl
+import subprocess
+
+import pytest
+
+from handlers.gateway import protocol
+from tests.handlers.gateway.certificates import Certificates
+from tests.handlers.gateway.serving import JSON, OPERATOR, Served, ends, over_tls
+from tests.support.wire import Answer, Wire, message
+
+HOST = b"Host: shop.test\r\n"
+ITEM = json.dumps({"name": "lamp", "count": 3}).encode()
+TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
+TRACEPARENT = f"traceparent: 00-{TRACE}-00f067aa0ba902b7-01\r\n".encode()
+
+
+def refused(answer: Answer, trace_member: str = "traceId") -> bool:
+    return (
+        answer.outcome == (400, "request.invalid" if trace_member == "traceId" else "INVALID_INPUT")
+        and answer.json[trace_member] == answer.header("X-Request-Id")
+        and answer.header("Connection") == "close"
+    )
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        pytest.param(b"FOO /v1/items HTTP/1.1\r\n" + HOST + b"\r\n", id="an unknown method"),
+        pytest.param(b"get /v1/items HTTP/1.1\r\n" + HOST + b"\r\n", id="a method in lower case"),
+        pytest.param(b"GET /v1/items HTTP/2.0\r\n" + HOST + b"\r\n", id="HTTP/2.0"),
+        pytest.param(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", id="HTTP/2 with prior knowledge"),
+        pytest.param(b"GET /v1/items\r\n\r\n", id="HTTP/0.9"),
+        pytest.param(b"\x16\x03\x01\x02\x00\x01\x00", id="a TLS handshake"),
+        pytest.param(b"GET /v1/\xc3\xb6 HTTP/1.1\r\n" + HOST + b"\r\n", id="raw UTF-8 in the path"),
+        pytest.param(b"GET /v1/items?a=\xff HTTP/1.1\r\n" + HOST + b"\r\n", id="a raw byte in the query"),
+        pytest.param(b"GET /" + b"a" * 70_000 + b" HTTP/1.1\r\n" + HOST + b"\r\n", id="a path of 70 kB"),
+        pytest.param(b"GET /v1/items#top HTTP/1.1\r\n" + HOST + b"\r\n", id="a fragment"),
+        pytest.param(b"GET http://shop.test/v1/items HTTP/1.1\r\n" + HOST + b"\r\n", id="absolute form"),
+        pytest.param(b"OPTIONS * HTTP/1.1\r\n" + HOST + b"\r\n", id="asterisk form"),
+        pytest.param(b"CONNECT shop.test:80 HTTP/1.1\r\n" + HOST + b"\r\n", id="authority form"),
+        pytest.param(b"GET shop.test:80 HTTP/1.1\r\n" + HOST + b"\r\n", id="authority form of another method"),
+        pytest.param(b"GET /v1/items HTTP/1.1\r\n\r\n", id="no Host"),
+        pytest.param(b"GET /v1/items HTTP/1.1\r\n" + HOST + HOST + b"\r\n", id="two Hosts"),
+        pytest.param(b"GET /v1/items HTTP/1.1\r\n" + HOST + b"X: a\x00b\r\n\r\n", id="NUL in a header"),
+        pytest.param(b"GET /v1/items HTTP/1.1\r\n" + HOST + b"X: a\r\n b\r\n\r\n", id="a folded header"),
+        pytest.param(b"GET /v1/items HTTP/1.1\r\n" + HOST + b"X : a\r\n\r\n", id="white space before a colon"),
+        pytest.param(
+            b"POST /v1/sealed HTTP/1.1\r\n" + HOST + b"Content-Length: 2\r\nContent-Length: 2\r\n\r\n{}",
+            id="two Content-Lengths",
+        ),
+        pytest.param(
+            b"POST /v1/sealed HTTP/1.1\r\n"
+            + HOST
+            + b"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+            id="Content-Length and Transfer-Encoding",
+        ),
+        pytest.param(
+            b"POST /v1/sealed HTTP/1.1\r\n" + HOST + b"Content-Length: +2\r\n\r\n{}", id="a signed Content-Length"
+        ),
+        pytest.param(
+            b"POST /v1/sealed HTTP/1.1\r\n" + HOST + b"Content-Length: " + b"9" * 5_000 + b"\r\n\r\n{}",
+            id="a Content-Length of 5,000 digits",
+        ),
+        pytest.param(
+            b"POST /v1/sealed HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: gzip\r\n\r\n", id="an unframed body"
+        ),
+        pytest.param(
+            b"POST /v1/sealed HTTP/1.1\r\n" + HOST + b"Content-Type: application/json\r\n"
+            b"Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\nzz\r\n",
+            id="a chunk size that is no number",
+        ),
+    ],
+)
+@pytest.mark.usefixtures("short_linger")
+def test_what_is_not_well_formed_is_a_problem_and_the_end_of_the_connection(control: Served, sent: bytes) -> None:
+    with control.wire() as wire:
+        wire.write(sent)
+        assert refused(wire.read())
+        assert ends(wire)
+    assert control.lines()[-1]["status"] == 400
+
+
+@pytest.mark.parametrize("target", [b"http://shop.test/v1/join/nodes", b"/v1/join/nodes#", b"/v1/%6aoin/nodes#"])
+def test_a_malformed_request_is_answered_in_the_shape_of_its_path(control: Served, target: bytes) -> None:
+    answer = control.ask("GET", target)
+    assert refused(answer, "requestId")
+    assert answer.json["errors"] == [{"field": "", "message": answer.json["detail"]}]
+
+
+def test_a_malformed_request_keeps_its_trace(control: Served) -> None:
+    for fields in (TRACEPARENT + b"X: a\r\nY : a\r\n", TRACEPARENT + b"X: \x00\r\n"):
+        with control.wire() as wire:
+            wire.write(b"GET / HTTP/1.1\r\n" + HOST + fields + b"\r\n")
+            assert wire.read().json["traceId"] == TRACE
+
+
+def test_a_fault_does_not_take_the_trace_of_the_request_before(control: Served) -> None:
+    with control.wire() as wire:
+        wire.write(b"GET /v1/items/a HTTP/1.1\r\n" + HOST + TRACEPARENT + b"\r\n")
+        assert wire.read().header("X-Request-Id") == TRACE
+        wire.write(b"\x00\r\n\r\n")
+        assert wire.read().json["traceId"] != TRACE
+
+
+def test_a_request_of_http_1_0_needs_no_host_and_ends_the_connection(control: Served) -> None:
+    with control.wire() as wire:
+        wire.write(b"GET /v1/items/a HTTP/1.0\r\n\r\n")
+        answer = wire.read()
+        assert (answer.status, answer.header("Connection")) == (200, "close")
+        assert ends(wire)
+
+
+def test_a_client_gets_the_answer_to_a_malformed_request_although_it_is_still_sending(control: Served) -> None:
+    with control.wire() as wire:
+        wire.write(b"FOO / HTTP/1.1\r\n" + HOST + b"\r\n")
+        for _ in range(8):
+            wire.write(b"a" * 65_536)
+        assert refused(wire.read())
+
+
+@pytest.mark.usefixtures("short_linger")
+def test_what_was_well_formed_before_a_fault_is_answered_first(control: Served) -> None:
+    with control.wire() as wire:
+        wire.write(
+            b"GET /v1/items/a HTTP/1.1\r\n" + HOST + b"\r\nGET /v1/items/b HTTP/1.1\r\n" + HOST + b"\r\n!\r\n\r\n"
+        )
+        assert [wire.read().status for _ in range(2)] == [200, 200]
+        assert refused(wire.read())
+        assert ends(wire)
+
+
+def test_pipelined_requests_are_answered_in_their_order(control: Served) -> None:
+    with control.wire() as wire:
+        wire.write(b"".join(message("GET", f"/v1/items/{number}") for number in range(50)))
+        assert [wire.read().json["values"]["itemId"] for _ in range(50)] == [str(number) for number in range(50)]
+
+
+def test_a_request_in_single_bytes_is_a_request(control: Served) -> None:
+    with control.wire() as wire:
+        for byte in message("PUT", "/v1/items/quiet", {**OPERATOR, **JSON}, ITEM):
+            wire.write(bytes([byte]))
+        assert wire.read().status == 204
+
+
+@pytest.mark.parametrize(
+    "offer",
+    [
+        {"Connection": "Upgrade, HTTP2-Settings", "Upgrade": "h2c", "HTTP2-Settings": "AAMAAABkAAQCAAAAAAIAAAAA"},
+        {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "eA=="},
+    ],
+)
+def test_an_offer_to_upgrade_is_ignored_and_the_request_served(control: Served, offer: dict[str, str]) -> None:
+    with control.wire() as wire:
+        wire.write(message("GET", "/v1/items/a", offer) + message("GET", "/v1/items/b"))
+        assert [wire.read().json["values"]["itemId"] for _ in range(2)] == ["a", "b"]
+        sent = message("PUT", "/v1/items/quiet", {**offer, **OPERATOR, **JSON}, ITEM)
+        wire.write(sent)
+        assert wire.read().status == 204
+        wire.write(sent[:-9])
+        wire.write(sent[-9:] + message("GET", "/v1/items/c"))
+        assert wire.read().status == 204
+        assert wire.read().json["values"]["itemId"] == "c"
+        wire.write(message("PUT", "/v1/items/quiet", {**offer, **OPERATOR, **JSON}, chunks=[ITEM[:4], ITEM[4:]]))
+        assert wire.read().status == 204
+
+
+def test_curl_may_offer_http_2_with_a_body(control: Served) -> None:
+    url = f"http://127.0.0.1:{control.port}/v1/items/a"
+    command = ["curl", "--http2", "-sS", "-w", "%{http_code}", "--json", '{"text": "hello"}', url]
+    assert subprocess.run(command, capture_output=True, check=True).stdout == b"202"
+    assert control.shop.stored[-1].text == "hello"
+
+
+def test_a_client_that_expects_100_continue_gets_it_before_its_body_is_read(control: Served) -> None:
+    with control.wire() as wire:
+        head, _, body = message(
+            "PUT", "/v1/items/quiet", {**OPERATOR, **JSON, "Expect": "100-continue"}, ITEM
+        ).partition(b"\r\n\r\n")
+        wire.write(head + b"\r\n\r\n")
+        assert wire.read().status == 100
+        wire.write(body)
+        assert wire.read().status == 204
+
+
+def test_a_refused_client_that_expects_100_continue_need_not_send_its_body(control: Served) -> None:
+    with control.wire() as wire:
+        sent = message("PUT", "/v1/items/quiet", {**JSON, "Expect": "100-continue"}, ITEM)
+        wire.write(sent.removesuffix(ITEM))
+        answer = wire.read()
+        assert (answer.status, answer.header("Connection")) == (401, "close")
+
+
+@pytest.mark.parametrize("chunk", [1_000, 10_000, 200_000])
+@pytest.mark.usefixtures("short_linger")
+def test_a_header_section_has_a_bound_however_it_arrives(control: Served, chunk: int) -> None:
+    head = b"GET /v1/items/a HTTP/1.1\r\n" + HOST
+    for fields in (b"X: " + b"a" * protocol.HEADER_BYTES, b"X: a\r\n" * (protocol.HEADER_BYTES // 5)):
+        with control.wire() as wire:
+            sent = head + fields + b"\r\n\r\n"
+            for start in range(0, len(sent), chunk):
+                wire.write(sent[start : start + chunk])
+            assert refused(wire.read())
+
+
+def test_a_header_section_within_its_bound_is_served(control: Served) -> None:
+    with control.wire() as wire:
+        sent = message("GET", "/v1/items/a", {"X": "a" * (protocol.HEADER_BYTES - 200)})
+        for start in range(0, len(sent), 7_000):
+            wire.write(sent[start : start + 7_000])
+        assert wire.read().status == 200
+
+
+def test_trailers_have_a_bound(control: Served) -> None:
+    with control.wire() as wire:
+        head = message("PUT", "/v1/items/quiet", {**OPERATOR, **JSON}, chunks=[ITEM])[:-2]
+        wire.write(head + b"X: a\r\n")
+        for _ in range(20):
+            wire.write(b"X: " + b"a" * 8_000 + b"\r\n")
+        assert refused(wire.read())
+
+
+def test_trailers_are_no_headers(control: Served) -> None:
+    with control.wire() as wire:
+        sent = message("PUT", "/v1/items/quiet", JSON, chunks=[ITEM])
+        wire.write(sent[:-2] + b"Authorization: Bearer let-me-in\r\ntraceparent: x\r\n\r\n")
+        assert wire.read().status == 401
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(protocol, "HEADER_SECONDS", 0.2)
+    monkeypatch.setattr(protocol, "BODY_SECONDS", 0.2)
+
+
+def drips_until_the_end(wire: Wire, sent: bytes) -> bool:
+    """Send bytes one by one until the server ends the connection; tell whether it did so without an answer."""
+    for byte in sent:
+        if select.select([wire.socket], [], [], 0.01)[0]:
+            return ends(wire)
+        wire.write(bytes([byte]))
+    return False
+
+
+FIRST = message("GET", "/v1/items/a")
+BODY = message("PUT", "/v1/items/quiet", {**OPERATOR, **JSON, "Content-Length": "4000"})
+
+
+@pytest.mark.parametrize("before", [pytest.param(b"", id="first"), pytest.param(FIRST, id="kept alive")])
+@pytest.mark.parametrize(
+    "begun",
+    [
+        pytest.param(b"GET /v1/items/a HT", id="header"),
+        pytest.param(b"\r\n", id="empty lines"),
+        pytest.param(BODY, id="body"),
+        pytest.param(BODY + b"{", id="begun body"),
+    ],
+)
+@pytest.mark.usefixtures("impatient")
+def test_a_slow_sender_is_cut_off(control: Served, before: bytes, begun: bytes) -> None:
+    stored = len(control.shop.stored)
+    with control.wire() as wire:
+        if before:
+            wire.write(before)
+            assert wire.read().status == 200
+        wire.write(begun)
+        assert ends(wire)
+    assert len(control.shop.stored) == stored
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_connection_that_sends_nothing_is_cut_off(control: Served) -> None:
+    with control.wire() as wire:
+        assert ends(wire)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_request_that_begins_in_the_packet_of_another_has_no_more_time(control: Served) -> None:
+    with control.wire() as wire:
+        wire.write(FIRST + b"GET /v1/items/b HT")
+        assert wire.read().status == 200
+        assert ends(wire)
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        pytest.param(b"GET /v1/items/a HTTP/1.1\r\nX: " + b"a" * 4_000, id="header"),
+        pytest.param(b"\r\n" * 2_000, id="empty lines"),
+        pytest.param(BODY + b" " * 4_000, id="body"),
+    ],
+)
+@pytest.mark.usefixtures("impatient")
+def test_a_drip_does_not_win_time(control: Served, sent: bytes) -> None:
+    with control.wire() as wire:
+        wire.write(sent[:-3_900])
+        assert drips_until_the_end(wire, sent[-3_900:])
+
+
+@pytest.mark.usefixtures("impatient")
+def test_an_idle_connection_is_kept_beyond_the_time_for_a_header(control: Served) -> None:
+    with control.wire() as idle, control.wire() as other:
+        idle.write(FIRST)
+        assert idle.read().status == 200
+        assert ends(other)
+        idle.write(FIRST)
+        assert idle.read().status == 200
+
+
+def tls_extension(answer: Answer) -> str:
+    return str(answer.json["values"]["principal"]) if answer.status == 200 else answer.code
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_the_client_certificate_is_in_the_scope(
+    join: Served, certificates: Certificates, version: ssl.TLSVersion
+) -> None:
+    with Wire(join.port, over_tls(certificates.client(version, certificate=True))) as wire:
+        wire.write(message("GET", "/v1/door"))
+        assert tls_extension(wire.read()) == "ClientCertificate"
+    assert join.shop.tls is not None
+    assert join.shop.tls["client_cert_chain"] == [certificates.client_pem]
+    assert join.shop.tls["tls_version"] == {"TLSv1_2": 0x0303, "TLSv1_3": 0x0304}[version.name]
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_a_client_without_a_certificate_is_served_as_such(
+    join: Served, certificates: Certificates, version: ssl.TLSVersion
+) -> None:
+    with Wire(join.port, over_tls(certificates.client(version, certificate=False))) as wire:
+        wire.write(message("GET", "/v1/door"))
+        assert tls_extension(wire.read()) == "certificate.refused"
+    assert join.shop.tls is not None
+    assert join.shop.tls["client_cert_chain"] == []
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_a_resumed_session_still_has_its_certificate(
+    join: Served, certificates: Certificates, version: ssl.TLSVersion
+) -> None:
+    context = certificates.client(version, certificate=True)
+    with Wire(join.port, over_tls(context)) as wire:
+        wire.write(message("GET", "/v1/door"))
+        assert tls_extension(wire.read()) == "ClientCertificate"
+        assert isinstance(wire.socket, ssl.SSLSocket)
+        session = wire.socket.session
+    with Wire(join.port, over_tls(context, session)) as wire:
+        assert isinstance(wire.socket, ssl.SSLSocket)
+        wire.write(message("GET", "/v1/door"))
+        assert tls_extension(wire.read()) == "ClientCertificate"
+        assert wire.socket.session_reused
+
+
+def test_a_connection_without_tls_has_no_extension(control: Served) -> None:
+    assert control.ask("GET", "/v1/door", OPERATOR).status == 200
+    assert control.shop.tls is None
