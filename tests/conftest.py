@@ -52,8 +52,9 @@ def server(first_state: Path, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 
 @pytest.fixture
-def own_server(new_server: NewServer) -> Gatehouse:
+def own_server(new_server: NewServer) -> Iterator[Gatehouse]:
     """A started server that one test may do anything to."""
     server = new_server()
     server.start()
-    return server
+    yield server
+    server.ask_to_stop()

@@ -1,0 +1,42 @@
+"""The control listener as an ASGI application in the test's own process, without a socket."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from handlers.coordinator.api import coordinator_api
+from handlers.coordinator.app import App
+from handlers.coordinator.deployment import Deployment
+from handlers.coordinator.operator import OperatorTokens
+from handlers.coordinator.sources import Sources
+from handlers.gateway.listener import Listener
+from handlers.gateway.telemetry import Metrics, RequestLog
+from storage.database import Storage
+from tools import settings
+from tools.state import StateFolder
+
+
+@contextlib.asynccontextmanager
+async def storage_of(state: Path) -> AsyncIterator[Storage]:
+    """Open the storage of a state folder."""
+    folder = StateFolder(state)
+    opened = await Storage.open(f"sqlite:///{folder.database}", node="local", audit_file=folder.audit_file)
+    try:
+        yield opened
+    finally:
+        await opened.close()
+
+
+@contextlib.asynccontextmanager
+async def listener_of(state: Path) -> AsyncIterator[Listener]:
+    """Serve a state folder as `gatehouse serve` does."""
+    folder = StateFolder(state)
+    async with storage_of(state) as storage:
+        deployment = Deployment(storage.workflows, {})
+        await deployment.load()
+        sources = Sources(lambda: settings.load(folder.settings_file).events, folder.settings_file)
+        token = folder.operator_token.read_text(encoding="utf-8").strip()
+        api = coordinator_api(App(storage, deployment), sources, OperatorTokens(token))
+        yield Listener("control", [api], {}, Metrics(), RequestLog())
