@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 from pathlib import Path
 from typing import Any, Literal
@@ -56,6 +57,10 @@ def _sqlite(path: Path, purpose: Purpose, busy_milliseconds: int, size: int) -> 
     mode = "rwc" if purpose == "create" else "rw"
 
     def connect() -> sqlite3.Connection:
+        if purpose == "create":
+            # Made here, a new file is its owner's alone; what keeps it from being made, SQLite reports below.
+            with contextlib.suppress(OSError):
+                path.touch(mode=0o600)
         connection = sqlite3.connect(
             f"file:{quote(str(path))}?mode={mode}",
             uri=True,

@@ -59,7 +59,7 @@ class Admissions:
         self._writer = writer
         self._runs = runs
         self._recovery_only = recovery_only
-        self._statements = _Statements(spelling)
+        self._statements = IdentityStatements(spelling)
 
     async def admit(self, candidate: Candidate) -> Outcome:
         """Admit one event exactly once; returns after the commit is durable.
@@ -69,7 +69,11 @@ class Admissions:
         return await self._writer.submit(self._admit_many, candidate)
 
     def _admit_many(self, transaction: Transaction, candidates: Sequence[Candidate]) -> list[Outcome]:
-        """Decide every candidate in order, then write all that is new in one statement a table."""
+        """Decide every candidate in order, then write all that is new.
+
+        A batch of any size takes ten statements. Each lets go of the interpreter's lock, and a busy event loop may keep
+        that for as long as its switch interval: hence no statement an item, and none that only one item needs.
+        """
         known = _Known(self._statements.known.execute(transaction.cursor, _lookups(candidates)))
         births = Births(transaction, self._runs, recovery_only=self._recovery_only)
         births.foresee(candidates)
@@ -89,21 +93,22 @@ class Admissions:
         return outcomes
 
 
-class _Statements:
+class IdentityStatements:
+    """The SQL over many identities, spelled for one dialect."""
+
     def __init__(self, spelling: Spelling) -> None:
         admissions = table(AdmissionRow).c
-        self.insert = spelling.insert(list(admissions))
-        looked_up = list(admissions)[:5]
-        names = [spelling.name(column) for column in looked_up]
-        scope = " AND ".join(f"a.{name} = item.{name}" for name in names[:3])
+        scope = [admissions.workflow, admissions.trigger, admissions.source]
+        unique = [admissions.event_id, admissions.idempotency_key]
         found = ", ".join(f"a.{spelling.name(column)}" for column in admissions)
-        # Either unique index answers for its own half; CROSS JOIN keeps SQLite from turning the loops around.
+        self.insert = spelling.insert(list(admissions))
+        # Each half is answered by one of the two unique indexes; CROSS JOIN keeps SQLite from turning its loops around.
         self.known = spelling.select(
-            looked_up,
+            [*scope, *unique],
             " UNION ALL ".join(
-                f"SELECT {found} FROM item CROSS JOIN admissions a"  # noqa: S608 - all names are the table's
-                f" WHERE {scope} AND a.{name} = item.{name}"
-                for name in names[3:]
+                f"SELECT {found} FROM item CROSS JOIN admissions a WHERE "  # noqa: S608 - all names are the table's
+                + " AND ".join(f"a.{spelling.name(each)} = item.{spelling.name(each)}" for each in [column, *scope])
+                for column in unique
             ),
         )
 

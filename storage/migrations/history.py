@@ -29,7 +29,18 @@ def newest() -> str | None:
 def differences(connection: sa.Connection) -> list[str]:
     """How the schema of this database differs from the tables."""
     context = MigrationContext.configure(connection, opts={"compare_type": True})
-    return [str(difference) for difference in compare_metadata(context, METADATA)]
+    return [str(difference) for difference in compare_metadata(context, METADATA)] + _primary_keys(connection)
+
+
+def _primary_keys(connection: sa.Connection) -> list[str]:
+    """The tables whose primary key has other columns, or another order, than in the database; Alembic looks at none."""
+    there = sa.inspect(connection)
+    return [
+        f"the primary key of {table.name}"
+        for table in METADATA.sorted_tables
+        if there.has_table(table.name)
+        and there.get_pk_constraint(table.name)["constrained_columns"] != [each.name for each in table.primary_key]
+    ]
 
 
 def _config() -> Config:

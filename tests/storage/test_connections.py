@@ -29,7 +29,7 @@ def test_the_path_of_a_sqlite_file_is_taken_as_it_is(tmp_path: Path) -> None:
     made = engine(f"sqlite:///{path}", "create")
     made.connect().close()
     made.dispose()
-    assert path.exists()
+    assert path.stat().st_mode & 0o777 == 0o600
 
 
 def test_a_writing_sqlite_connection_is_durable_and_keeps_its_references(sqlite_url: str) -> None:

@@ -36,6 +36,17 @@ def test_a_column_without_a_migration_is_found() -> None:
     assert migrations.check() == []
 
 
+def test_a_primary_key_in_another_order_is_found(sqlite_url: str) -> None:
+    writing = engine(sqlite_url, "write")
+    with writing.connect() as connection:
+        connection.execute(sa.text("DROP TABLE definitions"))
+        columns = ", ".join(f"{name} TEXT NOT NULL" for name in ("workflow_id", "version", "digest"))
+        made = f"CREATE TABLE definitions ({columns}, PRIMARY KEY (version, workflow_id))"
+        connection.execute(sa.text(made))
+        assert history.differences(connection) == ["the primary key of definitions"]
+    writing.dispose()
+
+
 def test_a_migration_that_head_does_not_name_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(history, "newest", lambda: "9999")
     assert migrations.check() == [f"HEAD is {migrations.HEAD}, the newest migration is 9999"]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 from uuid import uuid4
@@ -7,7 +8,9 @@ from uuid import uuid4
 import pytest
 import sqlalchemy as sa
 
+from storage.admission import RunStatements
 from storage.connections import engine
+from storage.events import IdentityStatements
 from storage.identifiers import hex_digits
 from storage.statements import CHUNK, Spelling, table
 from storage.tables import AdmissionRow, AuditHeadRow, DefinitionRow
@@ -62,3 +65,29 @@ def test_a_query_over_more_rows_than_one_statement_holds_yields_them_all(connect
     query = Spelling(connection.dialect).select([DEFINITIONS.c.workflow_id], "SELECT workflow_id FROM item")
     names = [f"w{n}" for n in range(2 * CHUNK + 1)]
     assert [row[0] for row in query.execute(cursor(connection), names)] == names
+
+
+class Captured:
+    """A cursor that keeps what it is asked."""
+
+    description = None
+    text = ""
+
+    def execute(self, text: str, _: list[object]) -> None:
+        self.text = text
+
+
+def test_what_every_admission_asks_is_answered_by_indexes_also_without_statistics(sqlite_url: str) -> None:
+    reading = engine(sqlite_url, "read")
+    spelling = Spelling(reading.dialect)
+    asked = [IdentityStatements(spelling).known, RunStatements(spelling).live]
+    with reading.connect() as connection:
+        for rows in asked:
+            captured = Captured()
+            parameters: list[Any] = ["x"] * rows.width * 3
+            rows.execute(captured, parameters)
+            plan = cursor(connection).execute(f"EXPLAIN QUERY PLAN {captured.text}", parameters).fetchall()
+            tables = [step for *_, step in plan if re.search(r"\b(a|runs)\b", step)]
+            assert len(tables) == 2
+            assert all(re.match("SEARCH .* USING (COVERING )?INDEX .*=", step) for step in tables)
+    reading.dispose()

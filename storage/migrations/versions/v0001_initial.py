@@ -108,8 +108,8 @@ def upgrade() -> None:
             ["run_id"],
             ["runs.run_id"],
         ),
-        sa.PrimaryKeyConstraint("workflow", "trigger", "source", "event_id"),
-        sa.UniqueConstraint("workflow", "trigger", "source", "idempotency_key", name="admissions_by_key"),
+        sa.PrimaryKeyConstraint("event_id", "source", "trigger", "workflow"),
+        sa.UniqueConstraint("idempotency_key", "source", "trigger", "workflow", name="admissions_by_key"),
     )
     op.create_table(
         "outbox",
