@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from collections.abc import Callable, Mapping
 
@@ -34,7 +35,7 @@ def run(
 ) -> None:
     """Serve a listener on each of `sockets` until SIGTERM or SIGINT; `ready` is called when the first request can come.
 
-    Raises what `Storage.open` raises.
+    Raises what `Storage.open` raises, and StateError where the operator's token is none.
     """
     configure_logging()
     uvloop.run(_run(settings, folder, sockets, sources, recovery_only=recovery_only, ready=ready))
@@ -64,7 +65,8 @@ async def _run(
         pages = document_pages({"coordinator": coordinator_document()})
         pages["/metrics"] = metrics_page(metrics.render)
         bound = [Bound(Listener(name, apis, pages, metrics, request_log), opened) for name, opened in sockets.items()]
-        ready()
+        # Told once `serve` has taken over the signals: whoever reads it may send one at once.
+        asyncio.get_running_loop().call_soon(ready)
         await serve(bound)
     finally:
         await storage.close()
@@ -75,5 +77,5 @@ async def _coordinator(settings: Settings, folder: StateFolder, storage: Storage
     connections = {name: each.model_dump(by_alias=True) for name, each in settings.connections.items()}
     deployment = Deployment(storage.workflows, connections)
     await deployment.load()
-    token = folder.operator_token.read_text(encoding="utf-8").strip()
-    return coordinator_api(App(storage, deployment), sources, OperatorTokens(token))
+    tokens = OperatorTokens(folder.read_secret(folder.operator_token))
+    return coordinator_api(App(storage, deployment), sources, tokens)

@@ -15,7 +15,7 @@ import pytest
 from tools import state
 from tools.state import StateFolder
 
-GATEHOUSE = Path(sys.executable).with_name("gatehouse")
+GATEHOUSE = str(Path(sys.executable).with_name("gatehouse"))
 
 
 class Command(Protocol):
