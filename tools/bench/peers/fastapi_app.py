@@ -27,9 +27,9 @@ from fastapi.responses import JSONResponse
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 from sqlalchemy import Connection
 from sqlalchemy.event import listens_for
-from sqlmodel import Session, SQLModel, col, create_engine, or_, select
+from sqlmodel import Session, col, create_engine, or_, select
 
-from storage.tables import AdmissionRow, AuditHeadRow, AuditRow, OutboxRow, PackageRow, RunRow, SwitchRow
+from storage.tables import METADATA, AdmissionRow, AuditHeadRow, AuditRow, OutboxRow, PackageRow, RunRow, SwitchRow
 
 BODY_LIMIT: Final = 1_048_576
 EVENT_LIMIT: Final = 131_072
@@ -281,7 +281,7 @@ def admit(workflow: str, trigger: str, envelope: HookEnvelope, idempotency_key: 
     scope = {"workflow": workflow, "trigger": trigger, "source": envelope.source}
     event_id, digest = UUID(envelope.id), f"sha256:{hashlib.sha256(body).hexdigest()}"
     with Session(engine, expire_on_commit=False) as session, session.begin():
-        known = session.get(AdmissionRow, (*scope.values(), event_id))
+        known = session.get(AdmissionRow, {**scope, "event_id": event_id})
         if known is not None:
             if known.event_digest != digest:
                 raise Problem(409, "idempotency.key-reused")
@@ -365,7 +365,7 @@ def append_audit(session: Session, head: AuditHeadRow, run: RunRow, digest: str)
 @asynccontextmanager
 async def lifespan(_: FastAPI) -> AsyncIterator[None]:
     """Make the tables and the rows that an empty database starts with."""
-    SQLModel.metadata.create_all(engine)
+    METADATA.create_all(engine)
     with Session(engine) as session, session.begin():
         session.add(PackageRow(digest=PACKAGE_DIGEST, snapshot="{}", applied_at=0))
         session.flush()

@@ -18,9 +18,8 @@ from typing import Any, Final, TypeAlias
 
 import orjson
 from sqlalchemy import create_engine
-from sqlmodel import SQLModel
 
-from storage import tables as _gatehouse_tables  # noqa: F401 - registers them with SQLModel
+from storage.tables import METADATA
 from tools.bench.peers.limit_checks import PATH, Candidate, Key, Problem, candidate
 
 BODY_LIMIT: Final = 1_048_576
@@ -37,14 +36,13 @@ HEAD: Final = "SELECT seq, hash FROM audit_heads WHERE node = ?"
 LIVE: Final = "SELECT 1 FROM runs WHERE workflow_id = ? AND ended_at IS NULL"
 # Two ranges of the index over live runs, where <> would read every one of them.
 LIVE_CONFLICT: Final = f"SELECT EXISTS({LIVE} AND binding_digest < ?) OR EXISTS({LIVE} AND binding_digest > ?)"
-KNOWN: Final = (
-    "SELECT w.key, a.event_digest, a.run_id FROM json_each(?) AS w JOIN admissions AS a ON a.workflow = w.value ->> 0"
-    " AND a.trigger = w.value ->> 1 AND a.source = w.value ->> 2 AND a.event_id = w.value ->> 3"
+# CROSS JOIN: what is looked for comes first, so that the index finds it.
+WANTED: Final = (
+    "json_each(?) AS w CROSS JOIN admissions AS a"
+    " WHERE a.workflow = w.value ->> 0 AND a.trigger = w.value ->> 1 AND a.source = w.value ->> 2"
 )
-KEY_HOLDERS: Final = (
-    "SELECT w.key FROM json_each(?) AS w JOIN admissions AS a ON a.workflow = w.value ->> 0"
-    " AND a.trigger = w.value ->> 1 AND a.source = w.value ->> 2 AND a.idempotency_key = w.value ->> 4"
-)
+KNOWN: Final = f"SELECT w.key, a.event_digest, a.run_id FROM {WANTED} AND a.event_id = w.value ->> 3"
+KEY_HOLDERS: Final = f"SELECT w.key FROM {WANTED} AND a.idempotency_key = w.value ->> 4"
 ADMISSION: Final = (
     "INSERT INTO admissions (workflow, trigger, source, event_id, event_digest, idempotency_key, run_id)"
     " VALUES (?, ?, ?, ?, ?, ?, ?)"
@@ -268,7 +266,7 @@ async def send_problem(send: Send, problem: Problem) -> None:
 def create_database() -> None:
     """Make the tables and the rows that an empty database starts with."""
     engine = create_engine(f"sqlite:///{DATABASE}")
-    SQLModel.metadata.create_all(engine)
+    METADATA.create_all(engine)
     with engine.begin() as connection:
         connection.exec_driver_sql("INSERT INTO packages VALUES (?, '{}', 0)", (PACKAGE_DIGEST,))
         connection.exec_driver_sql("INSERT INTO switches VALUES (1, 0, 0, ?)", (PACKAGE_DIGEST,))
