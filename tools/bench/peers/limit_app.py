@@ -41,8 +41,8 @@ WANTED: Final = (
     "json_each(?) AS w CROSS JOIN admissions AS a"
     " WHERE a.workflow = w.value ->> 0 AND a.trigger = w.value ->> 1 AND a.source = w.value ->> 2"
 )
-KNOWN: Final = f"SELECT w.key, a.event_digest, a.run_id FROM {WANTED} AND a.event_id = w.value ->> 3"
-KEY_HOLDERS: Final = f"SELECT w.key FROM {WANTED} AND a.idempotency_key = w.value ->> 4"
+KNOWN: Final = f"SELECT w.key, a.event_digest, a.run_id FROM {WANTED} AND a.event_id = w.value ->> 3"  # noqa: S608 - constants only
+KEY_HOLDERS: Final = f"SELECT w.key FROM {WANTED} AND a.idempotency_key = w.value ->> 4"  # noqa: S608 - constants only
 ADMISSION: Final = (
     "INSERT INTO admissions (workflow, trigger, source, event_id, event_digest, idempotency_key, run_id)"
     " VALUES (?, ?, ?, ?, ?, ?, ?)"
