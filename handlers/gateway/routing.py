@@ -63,10 +63,12 @@ def canonical_path(raw_path: bytes) -> str:
     """Return the path with one spelling for each segment: what needs no percent-encoding has none, `%2F` stays.
 
     In the decoded path a slash inside a parameter could not be told from one between segments (RFC 3986, section 2.2).
+    Some servers leave the query in the raw path; it is cut off.
     """
-    if b"%" not in raw_path:
-        return raw_path.decode("ascii")
-    return "/".join(quote_from_bytes(unquote_to_bytes(segment), safe=_UNRESERVED) for segment in raw_path.split(b"/"))
+    path = raw_path.partition(b"?")[0]
+    if b"%" not in path:
+        return path.decode("ascii")
+    return "/".join(quote_from_bytes(unquote_to_bytes(segment), safe=_UNRESERVED) for segment in path.split(b"/"))
 
 
 @dataclass(frozen=True, slots=True)

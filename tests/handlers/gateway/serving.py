@@ -8,6 +8,7 @@ import json
 import socket
 import ssl
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Any, Final, Self
@@ -87,6 +88,13 @@ class Served:
         """Return the request log so far, oldest line first."""
         self._in_loop(self.request_log.flush)
         return [json.loads(line) for line in self._log.getvalue().splitlines()]
+
+    def wait_until(self, condition: Callable[[], bool]) -> None:
+        """Wait until a condition holds that the listener's loop brings about."""
+        end = time.monotonic() + PATIENCE_SECONDS
+        while not condition():
+            assert time.monotonic() < end
+            self._in_loop(lambda: None)
 
     def _in_loop(self, call: Callable[[], None]) -> None:
         done = threading.Event()

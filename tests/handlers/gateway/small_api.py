@@ -606,11 +606,14 @@ JOIN_FAULTS: Mapping[Fault, Sequence[str]] = {
 class Shop:
     """The handlers of both documents, and who may call them.
 
-    `stored` is every body that came through, `misdeed` what misbehave does, `tls` what was last seen of a connection.
+    `stored` is every body that came through, `misdeed` what misbehave does, `target`, `client` and `tls` what was last
+    seen of a request that needs credentials.
     """
 
     def __init__(self) -> None:
         self.stored: list[Any] = []
+        self.target = b""
+        self.client = ""
         self.tls: Mapping[str, Any] | None = None
         self.misdeed: Callable[[], Awaitable[Any]] = self.behave
 
@@ -691,14 +694,17 @@ class Shop:
     async def get_node(self, request: GetNode) -> Ok:
         return Ok(body=Echo(values={"nodeId": request.node_id, "principal": type(request.principal).__name__}))
 
+    def _see(self, incoming: Incoming) -> None:
+        self.target, self.client, self.tls = incoming.target, incoming.client, incoming.tls
+
     async def operator_token(self, incoming: Incoming) -> OperatorToken | None:
-        self.tls = incoming.tls
+        self._see(incoming)
         given = [value for name, value in incoming.headers if name == b"authorization"]
         expected = f"Bearer {TOKEN}".encode()
         return OperatorToken() if len(given) == 1 and hmac.compare_digest(given[0], expected) else None
 
     async def client_certificate(self, incoming: Incoming) -> ClientCertificate | None:
-        self.tls = incoming.tls
+        self._see(incoming)
         chain = incoming.tls["client_cert_chain"] if incoming.tls else []
         return ClientCertificate(chain=len(chain)) if chain else None
 
