@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
-from urllib.parse import quote
 
 from jsonschema_rs import Draft202012Validator, ValidationError
 
@@ -34,18 +33,24 @@ _PHRASES: Final[Mapping[str, str]] = {
 def validator(contract: Mapping[str, Any], pointers: str | Mapping[str, str]) -> Draft202012Validator:
     """Compile the schema at one JSON pointer of `contract`, or an object whose members have the schemas at `pointers`.
 
-    The document is the schema's root, so that its local references resolve; formats are checked.
+    Formats are checked. Beside the schema stand the document's component schemas, which alone it may refer to: with
+    the whole document beside it each validator would hold a copy of that, at a megabyte apiece.
     """
-    schema: dict[str, Any]
     if isinstance(pointers, str):
-        schema = _reference(pointers)
+        schema = _resolve(contract, pointers)
     else:
-        schema = {"properties": {name: _reference(pointer) for name, pointer in pointers.items()}}
-    return Draft202012Validator({**contract, **schema}, validate_formats=True)
+        schema = {"properties": {name: _resolve(contract, pointer) for name, pointer in pointers.items()}}
+    components = {"schemas": contract["components"]["schemas"]}
+    return Draft202012Validator({**schema, "components": components}, validate_formats=True)
 
 
-def _reference(pointer: str) -> dict[str, str]:
-    return {"$ref": f"#{quote(pointer)}"}
+def _resolve(contract: Mapping[str, Any], pointer: str) -> Any:
+    """Return what stands at a JSON pointer (RFC 6901)."""
+    node: Any = contract
+    for token in pointer.split("/")[1:]:
+        key = token.replace("~1", "/").replace("~0", "~")
+        node = node[int(key)] if isinstance(node, list) else node[key]
+    return node
 
 
 class Describer:
