@@ -14,5 +14,5 @@ def rfc3339(milliseconds: int | None) -> str | None:
     """Return epoch milliseconds as RFC 3339 in UTC, with `Z` and three fraction digits; None stays None."""
     if milliseconds is None:
         return None
-    moment = datetime.fromtimestamp(milliseconds // 1000, UTC)
-    return f"{moment:%Y-%m-%dT%H:%M:%S}.{milliseconds % 1000:03d}Z"
+    moment = datetime.fromtimestamp(milliseconds // 1000, UTC).replace(tzinfo=None)
+    return f"{moment.isoformat()}.{milliseconds % 1000:03d}Z"

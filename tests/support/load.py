@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, TypeAlias
 
@@ -10,7 +11,7 @@ import uvloop
 
 from tests.support import wire
 from tests.support.deliveries import Delivery
-from tests.support.wire import Answer
+from tests.support.wire import Answer, Wire
 
 CONNECTIONS: Final = 32
 PATIENCE_SECONDS: Final = 60.0
@@ -49,6 +50,20 @@ async def asend(
     async with asyncio.timeout(PATIENCE_SECONDS):
         await asyncio.gather(*(each.run(port, connections) for port, each in rounds.items()))
     return {port: each.outcomes for port, each in rounds.items()}
+
+
+@contextlib.contextmanager
+def unanswered(port: int, requests: Sequence[bytes]) -> Iterator[list[Wire]]:
+    """Send requests, each on a connection of its own that ends with the context, to a server that cannot answer yet.
+
+    They have arrived when the context begins: the server answers another request that came after them.
+    """
+    with contextlib.ExitStack() as stack:
+        wires = [stack.enter_context(Wire(port)) for _ in requests]
+        for each, request in zip(wires, requests, strict=True):
+            each.write(request)
+        assert wire.send(port, wire.message("GET", "/health")).status == 200
+        yield wires
 
 
 class _Round:
