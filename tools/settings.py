@@ -189,17 +189,15 @@ def load(file: Path, database: Path | None = None) -> Settings:
     `database` is the SQLite file that is meant where no database URL is set; by default gatehouse.db beside `file`.
     """
     try:
-        text = file.read_text(encoding="utf-8")
-    except UnicodeDecodeError:
-        raise SettingsError([f"{file}: is not UTF-8"]) from None
+        raw = file.read_bytes()
     except OSError as error:
         raise SettingsError([f"{file}: {error.strerror}"]) from None
-    return parse(text, file, database)
+    return parse(raw, file, database)
 
 
-def parse(text: str, file: Path, database: Path | None = None) -> Settings:
-    """Do what `load` does with the text of `file`, which need not exist yet."""
-    document = settingsfile.read(text, str(file))
+def parse(raw: bytes, file: Path, database: Path | None = None) -> Settings:
+    """Do what `load` does with the bytes of `file`, which need not exist yet."""
+    document = settingsfile.read(raw, str(file))
     unknown = _unknown_settings(document) + _unknown_variables()
     try:
         settings = Settings(**{name: document.value[name] for name in document.value.keys() & _SETTINGS})

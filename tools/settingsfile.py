@@ -1,27 +1,25 @@
-"""The text of gatehouse.yaml: strict YAML with the place of every value. What the values mean is settings.py's."""
+"""The text of gatehouse.yaml: where each setting stands, how an entry is added; what they mean is settings.py's."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
 
 import yaml
 
-Path = tuple[str | int, ...]
+from handlers.coordinator.workflows.yaml_reader import (
+    Document,
+    Fault,
+    Path,
+    Place,
+    UnreadableError,
+    read_document,
+)
 
-
-class Mark(Protocol):
-    """Where a token begins, counted from 0; PyYAML has two classes for it."""
-
-    line: int
-    column: int
-
-
-_PLAIN: Final = re.compile(r"[A-Za-z0-9_./-]*[A-Za-z][A-Za-z0-9_./-]*")
-_SCALARS: Final = frozenset(f"tag:yaml.org,2002:{kind}" for kind in ("bool", "float", "int", "null"))
+_PLAIN: Final = re.compile(r"[A-Za-z0-9_./-]+")
 
 
 class SettingsError(Exception):
@@ -34,80 +32,41 @@ class SettingsError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class SettingsText:
-    """The value of a settings file, with the node of each setting's value, and of its name where it has one."""
+    """The value of a settings file, and where in it each setting stands."""
 
     name: str
     value: dict[str, Any]
-    nodes: dict[Path, yaml.Node] = field(default_factory=dict)
-    keys: dict[Path, yaml.Node] = field(default_factory=dict)
+    document: Document
 
     def place(self, path: Path) -> str:
         """FILE:LINE:COLUMN of the setting at `path`, or of the nearest one around it."""
-        while path and path not in self.nodes:
-            path = path[:-1]
-        node = self.keys.get(path) or self.nodes.get(path)
-        return _place(self.name, node.start_mark if path and node else None)
+        return _at(self.name, self.document.place(Fault(path, "", key=True)))
 
 
-def read(text: str, name: str) -> SettingsText:
-    """Read one YAML mapping without tags, anchors and repeated keys; `name` is the file's, for messages.
+def read(raw: bytes, name: str) -> SettingsText:
+    """Read one YAML mapping; a file with nothing or nothing but comments is an empty one. `name` is for messages.
 
-    Raises SettingsError, whose findings never repeat a value.
+    Raises SettingsError, whose findings repeat names, and of values no more than a word such as yes.
     """
     try:
-        _refuse_indirection(text, name)
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
-    except yaml.MarkedYAMLError as error:
-        raise _error(name, error.problem_mark, f"is not YAML: {error.problem}") from None
-    except yaml.YAMLError:
-        raise SettingsError([f"{name}: is not YAML: it holds a character that no text holds"]) from None
-    except RecursionError:
-        raise SettingsError([f"{name}: is nested too deep"]) from None
-    settings = SettingsText(name, {})
-    if node is None or node.tag == "tag:yaml.org,2002:null":
-        return settings
-    if not isinstance(node, yaml.MappingNode):
-        raise _error(name, node.start_mark, "must be a mapping of settings")
-    settings.value.update(_construct(node, (), settings))
-    return settings
+        document = read_document(b"{}" if _is_blank(raw) else raw)
+    except UnreadableError as error:
+        raise SettingsError([f"{_at(name, error.place)}: {error}"]) from None
+    if document.problems:
+        raise SettingsError([f"{_at(name, problem.place)}: {problem.message}" for problem in document.problems])
+    if not isinstance(document.value, dict):
+        raise SettingsError([f"{name}:1:1: must be a mapping of settings"])
+    return SettingsText(name, document.value, document)
 
 
-def _refuse_indirection(text: str, name: str) -> None:
-    for event in yaml.parse(text, Loader=yaml.SafeLoader):
-        if getattr(event, "tag", None) is not None:
-            raise _error(name, event.start_mark, "tags are not read here")
-        if getattr(event, "anchor", None) is not None:
-            raise _error(name, event.start_mark, "anchors and aliases are not read here")
+def _is_blank(raw: bytes) -> bool:
+    return all(line.lstrip()[:1] in (b"", b"#") for line in raw.splitlines())
 
 
-def _construct(node: yaml.Node, path: Path, settings: SettingsText) -> Any:
-    settings.nodes[path] = node
-    if isinstance(node, yaml.MappingNode):
-        return dict(_members(node, path, settings))
-    if isinstance(node, yaml.SequenceNode):
-        return [_construct(element, (*path, index), settings) for index, element in enumerate(node.value)]
-    return _scalar(node)
-
-
-def _members(node: yaml.MappingNode, path: Path, settings: SettingsText) -> Iterator[tuple[str, Any]]:
-    for key, value in node.value:
-        if not isinstance(key, yaml.ScalarNode):
-            raise _error(settings.name, key.start_mark, "a key must be text")
-        member = (*path, key.value)
-        if member in settings.keys:
-            raise _error(settings.name, key.start_mark, f"{dotted(member)} stands here twice")
-        settings.keys[member] = key
-        yield key.value, _construct(value, member, settings)
-
-
-def _scalar(node: yaml.Node) -> Any:
-    """A number, a boolean or null as YAML has it; whatever else YAML 1.1 knows, such as dates, stays text."""
-    if node.tag not in _SCALARS:
-        return node.value
-    try:
-        return yaml.constructor.SafeConstructor().construct_object(node)
-    except ValueError:
-        return node.value
+def dotted(path: Path) -> str:
+    """How messages name a setting: events[0].keyFiles."""
+    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
+    return text.removeprefix(".")
 
 
 def with_key_file(text: str, name: str, workflow: str, trigger: str, file: str) -> str:
@@ -115,29 +74,40 @@ def with_key_file(text: str, name: str, workflow: str, trigger: str, file: str) 
 
     The text is one that `settings.parse` takes. Raises SettingsError where its layout cannot be extended.
     """
-    settings = read(text, name)
+    settings = read(text.encode(), name)
+    nodes = _nodes(yaml.compose(text, Loader=yaml.SafeLoader))
     events = settings.value.get("events") or []
     pairs = [(entry["workflow"], entry["trigger"]) for entry in events]
     if (workflow, trigger) in pairs:
         index = pairs.index((workflow, trigger))
         events[index]["keyFiles"].append(file)
-        extended = _with_element(text, settings.nodes["events", index, "keyFiles"], [_scalar_text(file)])
+        extended = _with_element(text, nodes["events", index, "keyFiles"], [_scalar_text(file)])
     else:
         members = {"workflow": workflow, "trigger": trigger, "keyFiles": [file]}
         settings.value["events"] = [*events, members]
-        extended = _with_entry(text, settings.nodes.get(("events",)), members)
-    if _value_of(extended, name) != settings.value:
-        place = settings.place(("events",))
+        extended = _with_entry(text, nodes.get(("events",)), members)
+    if _value_of(extended) != settings.value:
         wanted = f"{{workflow: {workflow}, trigger: {trigger}, keyFiles: [… {file}]}}"
-        raise SettingsError(
-            [f"{place}: is laid out in a way that only a person can extend; wanted in events: {wanted}"]
-        )
+        message = f"is laid out in a way that only a person can extend; wanted in events: {wanted}"
+        raise SettingsError([f"{settings.place(('events',))}: {message}"])
     return extended
 
 
-def _value_of(text: str, name: str) -> dict[str, Any] | None:
+def _nodes(node: yaml.Node | None, path: Path = ()) -> dict[Path, yaml.Node]:
+    """Return every value of a document by its path, with its extent and style."""
+    nodes = {} if node is None else {path: node}
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            nodes |= _nodes(value, (*path, key.value))
+    elif isinstance(node, yaml.SequenceNode):
+        for index, value in enumerate(node.value):
+            nodes |= _nodes(value, (*path, index))
+    return nodes
+
+
+def _value_of(text: str) -> dict[str, Any] | None:
     try:
-        return read(text, name).value
+        return read(text.encode(), "").value
     except SettingsError:
         return None
 
@@ -186,20 +156,10 @@ def _value_text(value: Any) -> str:
 
 
 def _scalar_text(value: str) -> str:
-    return (
-        value if _PLAIN.fullmatch(value) and yaml.safe_load(value) == value else json.dumps(value, ensure_ascii=False)
-    )
+    if _PLAIN.fullmatch(value) and _value_of(f"x: {value}") == {"x": value}:
+        return value
+    return json.dumps(value, ensure_ascii=False)
 
 
-def dotted(path: Path) -> str:
-    """How messages name a setting: events[0].keyFiles."""
-    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
-    return text.removeprefix(".")
-
-
-def _place(name: str, mark: Mark | None) -> str:
-    return name if mark is None else f"{name}:{mark.line + 1}:{mark.column + 1}"
-
-
-def _error(name: str, mark: Mark | None, message: str) -> SettingsError:
-    return SettingsError([f"{_place(name, mark)}: {message}"])
+def _at(name: str, place: Place) -> str:
+    return f"{name}:{place.line}:{place.column}"

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tools.settings import Bind, Settings, load, parse
+from tools import settings as module
+from tools.settings import Bind, Settings, load
 from tools.settingsfile import SettingsError
 from tools.state import SETTINGS
 
@@ -16,6 +17,10 @@ FILE = Path("/srv/gatehouse/gatehouse.yaml")
 def no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in os.environ if name.startswith("GATEHOUSE_")]:
         monkeypatch.delenv(name)
+
+
+def parse(text: str, file: Path, database: Path | None = None) -> Settings:
+    return module.parse(text.encode(), file, database)
 
 
 def findings(text: str) -> list[str]:
@@ -186,7 +191,7 @@ def test_a_file_that_is_missing_or_no_text_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="No such file"):
         load(file)
     file.write_bytes(b"node: \xff\n")
-    with pytest.raises(SettingsError, match="is not UTF-8"):
+    with pytest.raises(SettingsError, match=":1:7: not UTF-8"):
         load(file)
 
 

@@ -40,7 +40,7 @@ def settings_of(folder: StateFolder, config: Path | None) -> Settings:
     """Read the settings file, by default the folder's, or what a new folder's would say where there is none yet."""
     with told():
         if config is None and not folder.made():
-            return settings.parse(state.SETTINGS, folder.settings_file, folder.database)
+            return settings.parse(state.SETTINGS.encode(), folder.settings_file, folder.database)
         return settings.load(config or folder.settings_file, folder.database)
 
 

@@ -73,7 +73,7 @@ def _extended(file: Path, workflow: str, trigger: str, key: Path) -> str:
     root = file.absolute().parent
     named = str(key.relative_to(root) if key.is_relative_to(root) else key)
     text = settingsfile.with_key_file(file.read_bytes().decode(), str(file), workflow, trigger, named)
-    settings_module.parse(text, file)
+    settings_module.parse(text.encode(), file)
     return text
 
 

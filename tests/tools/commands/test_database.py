@@ -18,7 +18,7 @@ def empty(tmp_path: Path) -> StateFolder:
 
 
 def settings(folder: StateFolder, text: str = "") -> Settings:
-    return parse(text, folder.settings_file, folder.database)
+    return parse(text.encode(), folder.settings_file, folder.database)
 
 
 async def ready(storage: Storage) -> str:
