@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -25,6 +26,16 @@ def told() -> Iterator[None]:
         raise RefusedError(detail, {"error": "settings", "findings": error.findings}) from None
     except StateError as error:
         raise RefusedError(str(error)) from None
+
+
+@contextlib.contextmanager
+def private_files() -> Iterator[None]:
+    """Let new files be for their owner alone, also those that a library makes: events tell of people."""
+    before = os.umask(0o077)
+    try:
+        yield
+    finally:
+        os.umask(before)
 
 
 def opened(path: Path, config: Path | None = None) -> tuple[StateFolder, Settings]:

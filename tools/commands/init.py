@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated
@@ -12,7 +11,7 @@ from rich.console import Console
 
 from tools import state as states
 from tools.commands import database
-from tools.commands.folder import settings_of, told
+from tools.commands.folder import private_files, settings_of, told
 from tools.commands.terminal import ConfigOption, Machine, StateOption, emit, group
 from tools.commands.workflows import apply_first
 from tools.settings import Settings
@@ -32,7 +31,7 @@ def init(
     """Make what a first start needs in a state folder; what is there stays as it is."""
     folder = StateFolder(state)
     settings = settings_of(folder, config)
-    with told():
+    with told(), private_files():
         states.make_folder(folder)
         made = prepare(folder, settings, config, migrate=migrate)
     emit(
@@ -47,8 +46,6 @@ def prepare(folder: StateFolder, settings: Settings, config: Path | None, *, mig
 
     The settings file comes last, and only where no other is meant. Raises StateError, RefusedError, UnreachableError.
     """
-    # The database and the audit file hold what events tell of people, and libraries make them with the default mode.
-    os.umask(0o077)
     with states.hold(folder.lock_file("init")):
         made = states.make_files(folder, _demo())
         database.migrate(settings, also_postgresql=migrate)

@@ -16,7 +16,7 @@ from handlers.coordinator.sources import Sources
 from handlers.gateway.server import bind
 from tools import server
 from tools.commands import database
-from tools.commands.folder import settings_of, told, url
+from tools.commands.folder import private_files, settings_of, told, url
 from tools.commands.init import prepare
 from tools.commands.terminal import ConfigOption, Machine, RefusedError, StateOption, emit, group
 from tools.settings import ListenerName, Settings
@@ -45,13 +45,15 @@ def serve(
     state: StateOption = DEFAULT_FOLDER,
     config: ConfigOption = None,
     listener: ListenerOption = None,
-    recovery_only: Annotated[bool, typer.Option(help="Find what was admitted before; admit nothing new.")] = False,
+    recovery_only: Annotated[
+        bool, typer.Option("--recovery-only", help="Find what was admitted before; admit nothing new.")
+    ] = False,
     machine: Machine = False,
 ) -> None:
     """Serve the listeners of a state folder until SIGTERM or SIGINT; a folder that is missing is made."""
     folder = StateFolder(state)
     settings = settings_of(folder, config)
-    with told(), contextlib.ExitStack() as held:
+    with told(), private_files(), contextlib.ExitStack() as held:
         make_folder(folder)
         names = [name for name in LISTENERS if name in (listener or LISTENERS)]
         locks = {name: held.enter_context(_locked(folder, name)) for name in names}

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+import os
+import stat
 from pathlib import Path
 
 import pytest
 import typer
 
 from tools import settings, state
-from tools.commands.folder import address, opened, operator_token, settings_of, url
+from tools.commands.folder import address, opened, operator_token, private_files, settings_of, url
 from tools.commands.terminal import RefusedError
 from tools.state import StateFolder
 
@@ -46,6 +48,17 @@ def test_every_finding_about_the_settings_is_told(folder: StateFolder) -> None:
         f"  {file}:2:1: join must be a mapping",
     ]
     assert len(refused.value.body["findings"]) == 2
+
+
+def test_new_files_are_for_their_owner_alone_while_that_is_asked_for(tmp_path: Path) -> None:
+    mask = os.umask(0o022)
+    try:
+        with private_files():
+            (tmp_path / "private").touch()
+        (tmp_path / "public").touch()
+    finally:
+        os.umask(mask)
+    assert [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("private", "public")] == [0o600, 0o644]
 
 
 def test_a_token_that_is_missing_is_refused(folder: StateFolder) -> None:

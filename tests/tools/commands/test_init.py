@@ -45,13 +45,9 @@ def postgresql() -> Iterator[Server]:
 
 
 @pytest.fixture
-def here(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """What a command has of its own when it runs in its own process."""
+def no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in VARIABLES:
         monkeypatch.delenv(name, raising=False)
-    mask = os.umask(0o022)
-    yield
-    os.umask(mask)
 
 
 def contents(path: Path) -> dict[str, bytes]:
@@ -100,7 +96,7 @@ def test_two_at_once_make_one_folder(tmp_path: Path, environment: dict[str, str]
     assert sorted(map(len, made)) == [0, len(MADE)]
 
 
-@pytest.mark.usefixtures("here")
+@pytest.mark.usefixtures("no_variables")
 @pytest.mark.parametrize("step", [*range(len(MADE)), "migrate", "apply_first"])
 def test_interrupted_at_any_step_it_is_completed_by_the_next(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, step: int | str
