@@ -45,10 +45,13 @@ _START: Final = """window.ui = SwaggerUIBundle({
 });
 """
 
-# Everything comes from this server; Swagger UI styles its elements in place.
+# Everything comes from this server, as what it says it is; Swagger UI styles its elements in place.
 _POLICY: Final = (
-    b"content-security-policy",
-    b"default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; frame-ancestors 'none'",
+    (
+        b"content-security-policy",
+        b"default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; frame-ancestors 'none'",
+    ),
+    (b"x-content-type-options", b"nosniff"),
 )
 
 
@@ -90,4 +93,4 @@ def _read_asset(name: str) -> bytes:
 
 def _page(media_type: str, content: bytes) -> Rendered:
     length = str(len(content)).encode()
-    return Rendered(200, [(b"content-type", media_type.encode()), (b"content-length", length), _POLICY], content)
+    return Rendered(200, [(b"content-type", media_type.encode()), (b"content-length", length), *_POLICY], content)

@@ -20,7 +20,7 @@ from handlers.gateway.exchange import FAULT, TARGET
 
 HEADER_SECONDS: Final = 10.0
 BODY_SECONDS: Final = 30.0
-# A stopping server waits so long for the rest of a body.
+# A stopping server waits so long for the rest of a body, and for a client to confirm the end of its TLS session.
 STOP_SECONDS: Final = 1.0
 HEADER_BYTES: Final = 65_536
 
@@ -58,11 +58,27 @@ class GatewayProtocol(HttpToolsProtocol):
         self._expect(None)
         super().connection_lost(exc)
 
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """Answer what was asked in whole by a client that has closed its half; anything else ends with the connection.
+
+        TLS has no such half.
+        """
+        whole = self._phase in {_Phase.IDLE, _Phase.REFUSED}
+        if self._tls is not None or not whole or self.cycle is None or self.cycle.response_complete:
+            return False
+        self.cycle.keep_alive = False
+        self.cycle.more_body = False
+        self.cycle.message_event.set()
+        return True
+
     def shutdown(self) -> None:
         """End the connection with the request that it carries; one that is not whole soon is given up."""
         super().shutdown()
         if self._phase is _Phase.BODY:
             self._expect(STOP_SECONDS)
+        elif self.transport.is_closing():
+            self._expect(None)
+            self._deadline = self.loop.call_later(STOP_SECONDS, self.transport.abort)
 
     def data_received(self, data: bytes) -> None:
         """Parse what came, and hold the sender to the bounds while a request is incomplete."""

@@ -42,22 +42,25 @@ class Served:
     def __init__(self, name: str = "control", tls: ssl.SSLContext | None = None) -> None:
         self.shop = Shop()
         self.metrics = Metrics()
-        self._log = io.StringIO()
-        self.request_log = RequestLog(self._log)
+        self.log = io.StringIO()
+        self.request_log = RequestLog(self.log)
         self._socket = bind("127.0.0.1", 0)
         self.port: int = self._socket.getsockname()[1]
         listener = new_listener(name, self.shop, self.metrics, self.request_log)
         self.server = Server(Bound(listener, self._socket, tls))
         self.loop: asyncio.AbstractEventLoop
+        self._started = threading.Event()
         self._thread = threading.Thread(target=lambda: uvloop.run(self._serve()))
 
     async def _serve(self) -> None:
         self.loop = asyncio.get_running_loop()
+        self._started.set()
         await self.server.serve(sockets=[self._socket])
         self.request_log.flush()
 
     def __enter__(self) -> Self:
         self._thread.start()
+        assert self._started.wait(PATIENCE_SECONDS)
         return self
 
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
@@ -87,7 +90,7 @@ class Served:
     def lines(self) -> list[dict[str, Any]]:
         """Return the request log so far, oldest line first."""
         self._in_loop(self.request_log.flush)
-        return [json.loads(line) for line in self._log.getvalue().splitlines()]
+        return [json.loads(line) for line in self.log.getvalue().splitlines()]
 
     def wait_until(self, condition: Callable[[], bool]) -> None:
         """Wait until a condition holds that the listener's loop brings about."""

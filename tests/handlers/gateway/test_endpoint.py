@@ -140,10 +140,10 @@ def test_a_client_that_leaves_does_not_stop_the_handler(
     with control.wire() as wire:
         wire.write(message("GET", "/v1/misbehave"))
         assert entered.wait(PATIENCE_SECONDS)
-    control.wait_until(lambda: not control.server.server_state.connections)
     control.loop.call_soon_threadsafe(left.set)
-    control.wait_until(lambda: bool(finished))
     control.wait_until(lambda: not control.server.server_state.tasks)
+    control.wait_until(lambda: not control.server.server_state.connections)
+    assert finished
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
 
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import select
+import socket
 import ssl
 import subprocess
 
@@ -228,6 +229,30 @@ def test_trailers_are_no_headers(control: Served) -> None:
         sent = message("PUT", "/v1/items/quiet", JSON, chunks=[ITEM])
         wire.write(sent[:-2] + b"Authorization: Bearer let-me-in\r\ntraceparent: x\r\n\r\n")
         assert wire.read().status == 401
+
+
+def test_a_client_that_has_closed_its_half_gets_the_answers_that_it_is_owed(control: Served) -> None:
+    with control.wire() as wire:
+        wire.write(message("GET", "/v1/items/a") + message("GET", "/v1/items/b"))
+        wire.socket.shutdown(socket.SHUT_WR)
+        assert [wire.read().json["values"]["itemId"] for _ in range(2)] == ["a", "b"]
+        assert ends(wire)
+
+
+def test_a_client_that_has_closed_its_half_after_a_fault_is_told_of_it(control: Served) -> None:
+    with control.wire() as wire:
+        wire.write(b"FOO / HTTP/1.1\r\n" + HOST + b"\r\n")
+        wire.socket.shutdown(socket.SHUT_WR)
+        assert refused(wire.read())
+        assert ends(wire)
+
+
+@pytest.mark.parametrize("cut", [1, len(ITEM), len(ITEM) + 10])
+def test_a_client_that_has_closed_its_half_within_a_request_is_owed_nothing(control: Served, cut: int) -> None:
+    with control.wire() as wire:
+        wire.write(message("PUT", "/v1/items/quiet", {**OPERATOR, **JSON}, ITEM)[:-cut])
+        wire.socket.shutdown(socket.SHUT_WR)
+        assert ends(wire)
 
 
 @pytest.fixture
