@@ -25,9 +25,6 @@ from storage.transaction import AuditStatements, Transaction
 Item = TypeVar("Item")
 Outcome = TypeVar("Outcome")
 
-# So many pieces of work are worth a commit of their own while the loop brings more.
-FIRST_PART: Final = 16
-
 _TEXTS: Final[dict[type[StorageError], str]] = {
     AuditUnavailable: "the audit file cannot be written",
     Unavailable: "the database cannot do its work",
@@ -97,13 +94,10 @@ class Writer:
         self._unanswered += 1
         future: asyncio.Future[Outcome] = self._loop.create_future()
         # What is submitted in one turn of the loop goes to the thread together at the end of that turn, so that the
-        # first of many that come at once does not pay for a commit of its own. A long turn hands over its first part to
-        # an idle thread, so that the loop and the disk work at the same time.
+        # first of many that come at once does not pay for a commit of its own.
         if not self._gathered:
             self._loop.call_soon(self._hand_over)
         self._gathered.append(Waiting(kind, item, future))
-        if len(self._gathered) == self._unanswered == FIRST_PART:
-            self._hand_over()
         return await future
 
     async def close(self) -> None:

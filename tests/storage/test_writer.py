@@ -21,7 +21,6 @@ from storage.runs import RUNS
 from storage.statements import CHUNK
 from storage.transaction import Transaction
 from storage.verification import verify
-from storage.writer import FIRST_PART
 from tests.storage.postgresql import Server
 from tests.storage.work import NODE, PACKAGE, admit, candidate, new_run, open_storage, rows, size
 
@@ -47,19 +46,9 @@ async def serving(url: str, audit_file: Path, limits: Limits) -> AsyncIterator[S
 async def test_what_is_submitted_in_one_turn_of_the_loop_shares_one_commit(url: str, audit_file: Path) -> None:
     batches: list[int] = []
     async with open_storage(url, audit_file, on_commit=batches.append) as storage:
-        await asyncio.gather(*(storage.admissions.admit(candidate()) for _ in range(FIRST_PART - 1)))
+        await asyncio.gather(*(storage.admissions.admit(candidate()) for _ in range(50)))
         await storage.holds.restore("restored")
-    assert batches == [FIRST_PART - 1, 1]
-
-
-async def test_the_first_part_of_a_long_turn_does_not_wait_for_its_end(url: str, audit_file: Path) -> None:
-    batches: list[int] = []
-    async with open_storage(url, audit_file, on_commit=batches.append) as storage:
-        with holding(storage) as (reached, go_on):
-            waiting = [asyncio.create_task(storage.admissions.admit(candidate())) for _ in range(3 * FIRST_PART)]
-            asyncio.get_running_loop().call_soon(lambda: go_on.set() if reached.wait(timeout=60) else None)
-            await asyncio.gather(*waiting)
-    assert batches == [FIRST_PART, 2 * FIRST_PART]
+    assert batches == [50, 1]
 
 
 async def test_what_waits_while_a_batch_commits_is_the_next_batch(url: str, audit_file: Path) -> None:

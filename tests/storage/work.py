@@ -111,7 +111,7 @@ async def admit(storage: Storage, **changes: Any) -> Admitted:
 
 
 async def at_once(storage: Storage, *candidates: Candidate) -> list[Outcome]:
-    """Admit all in one turn of the loop: in one batch where they are fewer than FIRST_PART, else in two."""
+    """Admit all in one batch, since they are submitted in one turn of the loop."""
     return list(await asyncio.gather(*map(storage.admissions.admit, candidates)))
 
 
