@@ -26,6 +26,8 @@ class Budget:
 BUDGETS: Final = (Budget("gatehouse", "fastapi", 7, 20), Budget("gatehouse", "limit", 0.5, 1.5))
 START_SECONDS: Final = 2.0
 MEMORY_BYTES: Final = 150_000_000
+# From this load average on, before the bench has begun, figures say more of the machine than of the servers.
+BUSY: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,6 +128,10 @@ def show(result: Result, console: Console) -> None:
         )
     for line in failures(result):
         console.print(f"[red]{line}[/red]")
+    if result.load_average > BUSY:
+        console.print(
+            f"[yellow]other work was running (load average {result.load_average:.1f}): measure again[/yellow]"
+        )
 
 
 def _servers(result: Result) -> Table:

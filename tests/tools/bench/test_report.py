@@ -12,13 +12,15 @@ def rounds(*rates: int) -> list[Round]:
     return [Round(requests=rate * 5, seconds=5.0, p50=6.0, p99=20.0, longest=40.0, cpu=rate / 1000) for rate in rates]
 
 
-def result(gatehouse: list[Round], *, first: float = 1.0, peak: int | None = 90_000_000) -> Result:
+def result(
+    gatehouse: list[Round], *, first: float = 1.0, peak: int | None = 90_000_000, load_average: float = 0.1
+) -> Result:
     return Result(
         date="2026-04-15T12:00:00Z",
         rounds={"gatehouse": gatehouse, "fastapi": rounds(200, 250, 100), "limit": rounds(4000, 5000, 2000)},
         first_answer={"start in a new folder": first},
         memory=Memory(events=100_000, peak_bytes=peak),
-        load_average=0.1,
+        load_average=load_average,
     )
 
 
@@ -60,10 +62,19 @@ def test_the_document_is_json_with_the_rounds_and_what_follows_from_them() -> No
     assert len(told["rounds"]["limit"]) == 3
 
 
-def test_the_tables_show_every_server_and_ratio() -> None:
+def shown(measured: Result) -> str:
     output = io.StringIO()
-    show(GOOD, Console(file=output, width=120))
-    text = output.getvalue()
+    show(measured, Console(file=output, width=120))
+    return output.getvalue()
+
+
+def test_the_tables_show_every_server_and_ratio() -> None:
+    text = shown(GOOD)
     assert all(
         word in text for word in ("gatehouse/fastapi", "gatehouse/limit", "15.00", "0.75", "3,000", "200", "90 MB")
     )
+
+
+def test_a_machine_that_was_busy_is_told() -> None:
+    assert "other work was running" not in shown(GOOD)
+    assert "load average 3.5" in shown(result(rounds(3000, 4000, 1000), load_average=3.5))
