@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
 from connexion import ConnexionMiddleware
-from connexion.middleware.abstract import RoutedAPI, RoutedMiddleware
+from connexion.middleware.abstract import ROUTING_CONTEXT, RoutedAPI, RoutedMiddleware
 from connexion.middleware.exceptions import ExceptionMiddleware
 from connexion.middleware.routing import RoutingMiddleware
 from connexion.middleware.server_error import ServerErrorMiddleware
@@ -99,14 +99,36 @@ def _completed(routes: Sequence[Route], answer: WrongMethod) -> list[Route]:
 
 
 class _Routing(RoutingMiddleware):  # type: ignore[misc]
-    """connexion's routing without redirects, and with a path's own answer to a method that it does not carry."""
+    """connexion's routes without redirects, and with a path's own answer to a method that it does not carry.
+
+    They are matched here, one after another. connexion's own way leads through two routers and three copies of the
+    scope, which took a fifth of the time of an admitted event.
+    """
 
     def add_api(self, specification: Any, *, wrong_method: WrongMethod, **arguments: Any) -> None:
         super().add_api(specification, **arguments)
-        self.router.redirect_slashes = False
-        for mount in self.router.routes:
-            mount.app.redirect_slashes = False
-            mount.app.routes[:] = _completed(mount.app.routes, wrong_method)
+        self._routes: list[tuple[Callable[[str], re.Match[str] | None], Collection[str] | None, Any]] = [
+            (route.path_regex.match, route.methods, route.app)
+            for mount in self.router.routes
+            for route in _completed(mount.app.routes, wrong_method)
+        ]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Attach the operation and its path parameters to the scope, for the middleware behind this one."""
+        path, method = scope["path"], scope["method"]
+        operation_id = None
+        for match, methods, app in self._routes:
+            found = match(path)
+            if found is not None and (methods is None or method in methods):
+                if isinstance(app, _OtherMethod):
+                    await app(scope, receive, send)
+                    return
+                operation_id = app.operation_id
+                scope["path_params"] = found.groupdict()
+                break
+        context = {"api_base_path": "", "operation_id": operation_id}
+        scope.setdefault("extensions", {})[ROUTING_CONTEXT] = context
+        await self.app(scope, receive, send)
 
 
 class _EndpointApi(RoutedAPI):  # type: ignore[misc]
