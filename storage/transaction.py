@@ -40,7 +40,11 @@ class AuditStatements:
 
 
 class Transaction:
-    """A write transaction that has begun; `now` is its time in epoch milliseconds, `cursor` the driver's own."""
+    """A write transaction that has begun.
+
+    `now` is its time in epoch milliseconds, `cursor` the driver's own, `before` where the audit chain ended; `lines`
+    are those of the audit file once it is sealed.
+    """
 
     def __init__(
         self, connection: sa.Connection, statements: AuditStatements, *, node: str, now: int, run_ids: RunIds
@@ -53,7 +57,7 @@ class Transaction:
         self._statements = statements
         self._node = node
         self._entries: list[Entry] = []
-        self._switches, self.before = self._read()
+        self.switches, self.before = self._read()
 
     def _read(self) -> tuple[Switches, Head]:
         [(admission_held, execution_held, package_digest, *head)] = self._statements.read.execute(
@@ -64,14 +68,9 @@ class Transaction:
             Head() if head[0] is None else Head(*head),
         )
 
-    @property
-    def switches(self) -> Switches:
-        """The switches, read once a transaction."""
-        return self._switches
-
     def reread(self) -> None:
         """Read the switches again, after this transaction has changed them."""
-        self._switches, _ = self._read()
+        self.switches, _ = self._read()
 
     def record(self, action: str, subject: str, body: dict[str, object]) -> None:
         """Add an entry to the audit; `body` has ASCII names and no floats, so that sorting them makes it canonical."""

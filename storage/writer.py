@@ -73,7 +73,7 @@ class Writer:
         self._statements = AuditStatements(Spelling(writing.dialect))
         self._run_ids = RunIds()
         self._connection: sa.Connection | None = None
-        self._level = True
+        self._file_is_level = True
         self._unanswered = 0
         self._closed = False
         self._gathered: list[Waiting] = []
@@ -165,9 +165,9 @@ class Writer:
 
     def _catch_up(self) -> None:
         """After a batch whose lines could not be written, refuse further ones until the file is level again."""
-        if not self._level:
+        if not self._file_is_level:
             self._audit.catch_up()
-            self._level = True
+            self._file_is_level = True
 
     def _transact(self, batch: list[Waiting]) -> list[object]:
         """Run a batch in one transaction, make it durable, then export what it recorded."""
@@ -201,7 +201,7 @@ class Writer:
         try:
             self._audit.append(transaction.lines, transaction.before, after)
         except Exception as error:
-            self._level = False
+            self._file_is_level = False
             raise AuditUnavailable("the audit file could not be written") from error
 
     def _connect(self) -> sa.Connection:
