@@ -2,13 +2,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+import resource
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from storage.audit import AUDIT, PAGE
-from storage.chain import Entry, link
+from storage.audit import AUDIT, PAGE, AuditFile
+from storage.chain import GENESIS, Entry, Head, link
+from storage.connections import engine
 from storage.database import Storage
 from storage.errors import AuditUnavailable
 from storage.events import Admitted
@@ -232,3 +234,38 @@ async def test_the_file_and_its_lock_are_for_their_owner_alone(storage: Storage,
     await admit(storage)
     modes = {path.name: path.stat().st_mode & 0o777 for path in contents(audit_file.parent) if "audit" in path.name}
     assert modes == {"audit.jsonl": 0o600, "audit.jsonl.lock": 0o600}
+
+
+def test_a_disk_that_takes_only_a_part_of_the_lines_is_left_with_none_of_them(url: str, audit_file: Path) -> None:
+    reading = engine(url, "read")
+    file = AuditFile(audit_file, NODE, reading, busy_milliseconds=200)
+    file.catch_up()
+    first = link(NODE, 1, GENESIS, Entry(0, "told", "someone", "{}"))
+    head = Head(1, first.hash, len(first.line))
+    file.append([first.line], Head(), head)
+    second = link(NODE, 2, first.hash, Entry(0, "told", "someone", "{}"))
+    after = Head(2, second.hash, head.length + len(second.line))
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (head.length + 10, hard))
+    try:
+        with pytest.raises(AuditUnavailable):
+            file.append([second.line], head, after)
+        assert text(audit_file) == first.line
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    file.append([second.line], head, after)
+    assert text(audit_file) == first.line + second.line
+    file.close()
+    reading.dispose()
+
+
+def test_a_lock_that_is_never_let_go_is_not_waited_for_for_ever(url: str, audit_file: Path) -> None:
+    reading = engine(url, "read")
+    holding, waiting = (AuditFile(audit_file, NODE, reading, busy_milliseconds=50) for _ in range(2))
+    with holding.locked(), pytest.raises(AuditUnavailable), waiting.locked():
+        pass
+    with waiting.locked():
+        pass
+    holding.close()
+    waiting.close()
+    reading.dispose()
