@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 import uvloop
@@ -43,7 +43,7 @@ def send(
 
 
 async def asend(
-    requests: dict[int, Sequence[bytes]], *, connections: int = CONNECTIONS, watch: Watch = lambda _: None
+    requests: Mapping[int, Sequence[bytes]], *, connections: int = CONNECTIONS, watch: Watch = lambda _: None
 ) -> dict[int, Outcomes]:
     """Send to several ports at once, to each what stands under it, over so many connections a port; see `send`."""
     rounds = {port: _Round(each, watch) for port, each in requests.items()}

@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.durability.ledger import Ledger, statuses
+from tests.durability.process import allow_descriptors, used
+from tests.support import load
+from tests.support.gatehouse import Gatehouse, NewServer, wait_for
+from tests.support.wire import Wire
+
+# Steps the clock of a server by as many nanoseconds as a file says; Python runs it at the start of the process.
+STEPPED_CLOCK = """
+import pathlib, time
+step, seconds, nanoseconds = pathlib.Path(__file__).with_name("step"), time.time, time.time_ns
+time.time = lambda: seconds() + int(step.read_text()) / 1e9
+time.time_ns = lambda: nanoseconds() + int(step.read_text())
+"""
+HOUR = 3_600_000_000_000
+
+
+@pytest.fixture(scope="module")
+def clock(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The file by which the clock of `server` is stepped."""
+    folder = tmp_path_factory.mktemp("clock")
+    (folder / "sitecustomize.py").write_text(STEPPED_CLOCK)
+    (folder / "step").write_text("0")
+    return folder / "step"
+
+
+@pytest.fixture(scope="module")
+def server(new_server: NewServer, clock: Path) -> Iterator[Gatehouse]:
+    """A server with patience enough to outlast a lock, whose clock can be stepped."""
+    patient = new_server(environment={"PYTHONPATH": str(clock.parent)})
+    patient.configure(limits={"busyMilliseconds": 30_000})
+    with patient as started:
+        yield started
+
+
+def test_the_work_of_clients_that_leave_before_their_answer_stands(server: Gatehouse, ledger: Ledger) -> None:
+    before = len(ledger)
+    deliveries = load.deliveries(100)
+    with server.database() as other:
+        other.execute("BEGIN EXCLUSIVE")
+        with load.unanswered(server.port, [load.signed(delivery, server.key) for delivery in deliveries]):
+            pass
+        other.execute("ROLLBACK")
+    wait_for(lambda: server.rows()["runs"] == before + len(deliveries))
+    ledger.redeliver(server, deliveries)
+    assert ledger.prove(server) == before + len(deliveries)
+
+
+def test_requests_that_are_cut_off_leave_nothing(server: Gatehouse, ledger: Ledger) -> None:
+    before = len(ledger)
+    for delivery in load.deliveries(50):
+        request = load.signed(delivery, server.key)
+        for end in (20, request.index(b"\r\n\r\n") + 4, len(request) - 1):
+            with Wire(server.port) as wire:
+                wire.write(request[:end])
+    ledger.redeliver(server, load.deliveries(1))
+    assert ledger.prove(server) == before + 1
+
+
+def test_clients_that_close_their_half_are_answered_and_then_left(server: Gatehouse, ledger: Ledger) -> None:
+    deliveries = load.deliveries(50)
+    for first, second in zip(deliveries[::2], deliveries[1::2], strict=True):
+        with Wire(server.port) as wire:
+            wire.write(load.signed(first, server.key) + load.signed(second, server.key))
+            wire.socket.shutdown(socket.SHUT_WR)
+            ledger.note([first, second], [wire.read(), wire.read()])
+            assert wire.ended()
+    assert ledger.prove(server) == len(ledger)
+
+
+def test_pipelined_deliveries_are_answered_in_their_order(server: Gatehouse, ledger: Ledger) -> None:
+    deliveries = load.deliveries(200)
+    with Wire(server.port) as wire:
+        wire.write(b"".join(load.signed(delivery, server.key) for delivery in deliveries))
+        ledger.note(deliveries, [wire.read() for _ in deliveries])
+    ledger.redeliver(server, deliveries)
+    assert ledger.prove(server) == len(ledger)
+
+
+def test_five_hundred_idle_connections_disturb_nobody(server: Gatehouse, ledger: Ledger) -> None:
+    with contextlib.ExitStack() as idle:
+        for _ in range(500):
+            idle.enter_context(Wire(server.port))
+        ledger.redeliver(server, load.deliveries(500))
+
+
+@pytest.mark.parametrize("step", [-HOUR, HOUR])
+def test_a_clock_that_steps_refuses_deliveries_until_it_is_right_and_leaves_runs_in_their_order(
+    server: Gatehouse, ledger: Ledger, clock: Path, step: int
+) -> None:
+    first, refused, last = load.deliveries(3)
+    ledger.redeliver(server, [first])
+    clock.write_text(str(step))
+    assert server.deliver(refused).outcome == (401, "event.unauthenticated")
+    by_hand = server.begin({"flow": "case-follow-up", "input": {"caseId": "C-1"}}, f"by hand {step}").run
+    clock.write_text("0")
+    ledger.redeliver(server, [last])
+    assert ledger.runs[first.event["id"]] < by_hand < ledger.runs[last.event["id"]]
+    ledger.redeliver(server, [first, refused])
+
+
+def test_more_connections_than_descriptors_do_not_end_the_service(new_server: NewServer) -> None:
+    ledger, deliveries = Ledger(), load.deliveries(100)
+    with new_server() as server:
+        assert statuses(ledger.send(server, deliveries[:50], connections=1)) == {204}
+        before = used(server).descriptors
+        allow_descriptors(server, 20)
+        with contextlib.ExitStack() as hungry, Wire(server.port) as early:
+            for _ in range(200):
+                hungry.enter_context(Wire(server.port))
+            early.write(load.signed(deliveries[50], server.key))
+            ledger.note(deliveries[50:51], [early.read()])
+        wait_for(lambda: used(server).descriptors <= before)
+        assert statuses(ledger.send(server, deliveries, connections=10)) == {204}
+        assert ledger.prove(server) == len(deliveries)

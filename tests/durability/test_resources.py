@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+import contextlib
+
+from tests.durability.ledger import Ledger
+from tests.durability.process import peak_memory, used
+from tests.support import load
+from tests.support.gatehouse import Gatehouse, wait_for
+from tests.support.wire import Wire
+
+EVENTS = 20_000
+MOST_KIBIBYTES = 150 * 1024
+
+
+def test_admitting_many_events_takes_less_than_the_memory_that_is_promised(server: Gatehouse, ledger: Ledger) -> None:
+    for _ in range(EVENTS // 5_000):
+        ledger.redeliver(server, load.deliveries(5_000))
+    assert server.rows()["runs"] == EVENTS
+    assert peak_memory(server) < MOST_KIBIBYTES
+
+
+def test_no_descriptor_and_no_thread_is_left_when_the_clients_have_left(server: Gatehouse, ledger: Ledger) -> None:
+    for _ in range(8):
+        assert server.operate("GET", "/v1/doctor").status == 200
+    before = used(server)
+    with contextlib.ExitStack() as stack:
+        for _ in range(200):
+            stack.enter_context(Wire(server.port))
+        for delivery in load.deliveries(50):
+            request = load.signed(delivery, server.key)
+            stack.enter_context(Wire(server.port)).write(request[: len(request) // 2])
+        ledger.redeliver(server, load.deliveries(500))
+        ledger.send(server, load.deliveries(500), connections=200)
+    wait_for(lambda: all(now <= then for now, then in zip(used(server), before, strict=True)))

@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import subprocess
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+
+from tests.durability.ledger import Ledger, problems, statuses, verify
+from tests.storage.postgresql import MissingError, serving
+from tests.support import load, packages
+from tests.support.deliveries import Delivery
+from tests.support.gatehouse import COMMAND, Gatehouse, NewServer
+
+EVENTS = 300
+NEW_PACKAGE = packages.workflow(deadline_seconds=3_600, version="2")
+
+
+@pytest.fixture(scope="module")
+def postgresql_url() -> Iterator[str]:
+    """The URL of an empty PostgreSQL database."""
+    with contextlib.ExitStack() as stack:
+        try:
+            server = stack.enter_context(serving())
+        except MissingError as error:
+            if os.environ.get("CI") == "true":
+                raise
+            pytest.skip(str(error))
+        yield server.create("shared")
+
+
+def deliver_to_both(servers: list[Gatehouse], ledger: Ledger, deliveries: list[Delivery]) -> load.Outcomes:
+    """Deliver the same events to both servers at once, and note what either acknowledged."""
+    requests = {each.port: [load.signed(delivery, each.key) for delivery in deliveries] for each in servers}
+    outcomes = asyncio.run(load.asend(requests, connections=16))
+    for each in outcomes.values():
+        ledger.note(deliveries, each)
+    return [answer for each in outcomes.values() for answer in each]
+
+
+def deliver_while_a_package_is_applied(servers: list[Gatehouse], ledger: Ledger) -> list[Delivery]:
+    """Deliver new events to both servers before, while and after another process applies another package."""
+    sent = load.deliveries(EVENTS)
+    assert statuses(deliver_to_both(servers, ledger, sent)) == {204}
+    folder = packages.write(servers[0].state.parent / "package", NEW_PACKAGE)
+    command = [COMMAND, "workflows", "apply", str(folder), "--state", str(servers[0].state)]
+    seen = set()
+    with subprocess.Popen(command, env=servers[0].environment(), stdout=subprocess.DEVNULL) as applying:
+        ended = False
+        while not ended:
+            ended = applying.poll() is not None
+            more = load.deliveries(EVENTS)
+            seen |= problems(deliver_to_both(servers, ledger, more))
+            sent += more
+    assert applying.returncode == 0
+    assert seen == {(409, "deployment.activation-changed", None)}
+    return sent
+
+
+def test_a_second_server_on_the_same_folder_is_refused(new_server: NewServer) -> None:
+    with new_server() as first:
+        second = first.run("serve", "--state", str(first.state))
+        assert second.returncode == 1
+        assert "another server serves the control listener" in second.stderr
+        assert first.deliver().status == 204
+
+
+def test_two_servers_on_one_sqlite_database_admit_each_event_once(new_server: NewServer) -> None:
+    ledger, first = Ledger(), new_server()
+    database = {"GATEHOUSE_DATABASE_URL": f"sqlite:///{first.state / 'gatehouse.db'}"}
+    with first, new_server(environment={**database, "GATEHOUSE_NODE": "second"}) as second:
+        sent = deliver_while_a_package_is_applied([first, second], ledger)
+        for server in (first, second):
+            ledger.redeliver(server, sent)
+            verify(server)
+        assert ledger.compare(first) == len(sent)
+
+
+def test_two_servers_on_one_postgresql_database_admit_each_event_once(
+    new_server: NewServer, postgresql_url: str
+) -> None:
+    ledger, database = Ledger(), {"GATEHOUSE_DATABASE_URL": postgresql_url}
+    first = new_server(environment=database)
+    made = first.run("init", "--migrate", "--state", str(first.state))
+    assert made.returncode == 0, made.stderr
+    with first, new_server(environment={**database, "GATEHOUSE_NODE": "second"}) as second:
+        sent = deliver_while_a_package_is_applied([first, second], ledger)
+        for server in (first, second):
+            ledger.redeliver(server, sent)
+            verify(server)
+        with psycopg.connect(postgresql_url) as connection:
+            assert ledger.compare_rows(connection) == len(sent)
