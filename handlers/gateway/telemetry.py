@@ -8,12 +8,17 @@ import logging
 import sys
 import time
 import traceback
-from datetime import UTC, datetime
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterator
 from functools import lru_cache
+from itertools import accumulate
 from typing import Any, Final, TextIO
 
 import orjson
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Histogram, generate_latest
+from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
 
 from handlers.gateway.exchange import Exchange
 
@@ -21,7 +26,44 @@ _FLUSH_SECONDS: Final = 0.1
 _FLUSH_LINES: Final = 512
 _LATENCY_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _BATCH_BUCKETS: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048)
+_LABELS: Final = ("operation", "status")
 _STANDARD: Final = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
+
+
+class _Series:
+    """The answers of one operation with one status: how many took at most each bound, and the seconds of all."""
+
+    __slots__ = ("counts", "seconds")
+
+    def __init__(self) -> None:
+        self.counts = [0] * (len(_LATENCY_BUCKETS) + 1)
+        self.seconds = 0.0
+
+
+class _Answers(Collector):
+    """Counts answers, in the loop's thread alone; prometheus_client's own classes take a lock for each number."""
+
+    def __init__(self) -> None:
+        self._series: defaultdict[tuple[str, int], _Series] = defaultdict(_Series)
+
+    def count(self, operation: str, status: int, seconds: float) -> None:
+        series = self._series[operation, status]
+        series.counts[bisect_left(_LATENCY_BUCKETS, seconds)] += 1
+        series.seconds += seconds
+
+    def collect(self) -> Iterator[Metric]:
+        requests = CounterMetricFamily("gatehouse_requests", "Requests answered.", labels=_LABELS)
+        latency = HistogramMetricFamily(
+            "gatehouse_request_seconds", "Seconds from a request's headers to the end of its answer.", labels=_LABELS
+        )
+        bounds = [*map(str, _LATENCY_BUCKETS), "+Inf"]
+        for (operation, status), series in self._series.items():
+            labels = [operation, str(status)]
+            within = list(accumulate(series.counts))
+            requests.add_metric(labels, within[-1])
+            latency.add_metric(labels, list(zip(bounds, within, strict=True)), series.seconds)
+        yield requests
+        yield latency
 
 
 class Metrics:
@@ -29,32 +71,18 @@ class Metrics:
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
-        self._requests = Counter(
-            "gatehouse_requests", "Requests answered.", ["operation", "status"], registry=self._registry
-        )
-        self._latency = Histogram(
-            "gatehouse_request_seconds",
-            "Seconds from a request's headers to the end of its answer.",
-            ["operation", "status"],
-            buckets=_LATENCY_BUCKETS,
-            registry=self._registry,
-        )
+        self._answers = _Answers()
+        self._registry.register(self._answers)
         self._batches = Histogram(
             "gatehouse_commit_batch_items",
             "Items that shared one commit.",
             buckets=_BATCH_BUCKETS,
             registry=self._registry,
         )
-        self._children = lru_cache(maxsize=1024)(self._labelled)
-
-    def _labelled(self, operation: str, status: int) -> tuple[Counter, Histogram]:
-        return self._requests.labels(operation, status), self._latency.labels(operation, status)
 
     def answered(self, operation: str, status: int, seconds: float) -> None:
         """Count one answer."""
-        requests, latency = self._children(operation, status)
-        requests.inc()
-        latency.observe(seconds)
+        self._answers.count(operation, status, seconds)
 
     def committed(self, items: int) -> None:
         """Count one commit of the group-commit writer."""
@@ -156,4 +184,11 @@ def _place(error: BaseException) -> dict[str, Any]:
 
 
 def _utc_now() -> str:
-    return datetime.fromtimestamp(time.time(), UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    now = time.time()
+    second = int(now)
+    return f"{_second(second)}.{int((now - second) * 1000):03d}Z"
+
+
+@lru_cache(maxsize=1)
+def _second(epoch: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(epoch))
