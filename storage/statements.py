@@ -11,7 +11,7 @@ from sqlmodel import SQLModel
 from storage.tables import METADATA
 
 # Rows beyond this many go in further statements: so the texts that are kept are few and none grows without bound.
-CHUNK = 64
+CHUNK = 16
 
 
 def table(model: type[SQLModel]) -> sa.Table:

@@ -59,10 +59,18 @@ def key_state(key: bytes) -> KeyState:
 
 
 class Sources:
-    """Finds the keys of a pair; each look-up asks the settings file and the key files whether they have changed."""
+    """Finds the keys of a pair; a look-up asks the settings file and the key files whether they have changed."""
 
-    def __init__(self, entries: Callable[[], Iterable[Entry]], settings: Path) -> None:
-        """Read all keys; `entries` reads the `events` of the file `settings`, and what it raises here goes through."""
+    def __init__(
+        self, entries: Callable[[], Iterable[Entry]], settings: Path, *, looks_every_seconds: float = 0.0
+    ) -> None:
+        """Read all keys; `entries` reads the `events` of the file `settings`, and what it raises here goes through.
+
+        Files are looked at once in `looks_every_seconds` at most: each look lets another thread take the interpreter.
+        """
+        self._looks_every = looks_every_seconds
+        self._look_again = 0.0
+        self._found: dict[tuple[str, str], SourceKeys] = {}
         self._entries = entries
         self._settings = settings
         self._dummies = (_Dummy(settings), _Dummy(settings))
@@ -76,8 +84,18 @@ class Sources:
 
     def find(self, workflow: str, trigger: str) -> SourceKeys:
         """Return the keys of a pair as their files are now; an unknown pair costs as many looks as a known one."""
-        self._refresh()
-        files = self._pairs.get((workflow, trigger), ())
+        now = time.monotonic()
+        if now >= self._look_again:
+            self._found.clear()
+            self._refresh()
+            self._look_again = now + self._looks_every
+        found = self._found.get((workflow, trigger))
+        if found is None:
+            found = self._found[workflow, trigger] = self._read((workflow, trigger))
+        return found
+
+    def _read(self, pair: tuple[str, str]) -> SourceKeys:
+        files = self._pairs.get(pair, ())
         slots: list[_KeyFile | _Dummy] = [*files, *self._dummies]
         first, second = slots[0].state(), slots[1].state()
         readable = first is not None and second is not None

@@ -59,6 +59,8 @@ class Listener:
                 scope["path"] = canonical_path(scope["raw_path"])
                 await self._app(scope, receive, reply)
         finally:
+            # The exchange holds the scope: left in it, each request would be a cycle that waits for the collector.
+            del scope[EXCHANGE]
             seconds = (reply.ended or time.perf_counter()) - exchange.started
             self._metrics.answered(exchange.operation, reply.status, seconds)
             self._request_log.answered(exchange, self.name, reply.status, seconds)

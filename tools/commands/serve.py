@@ -34,6 +34,9 @@ def _known(names: list[str] | None) -> list[str] | None:
     return names
 
 
+# A changed key counts from the next request on that does not come in the very same instant.
+KEYS_LOOKED_AT_EVERY_SECONDS: Final = 0.001
+
 ListenerOption = Annotated[
     list[str] | None,
     typer.Option("--listener", metavar="NAME", callback=_known, help="Serve this one; repeatable. By default all."),
@@ -69,7 +72,11 @@ def serve(
                 lock.note(f"{urls[name]}\n")
             _announce(folder, urls, machine)
 
-        sources = Sources(lambda: settings_of(folder, config).events, config or folder.settings_file)
+        sources = Sources(
+            lambda: settings_of(folder, config).events,
+            config or folder.settings_file,
+            looks_every_seconds=KEYS_LOOKED_AT_EVERY_SECONDS,
+        )
         with database.told():
             server.run(settings, folder, sockets, sources, recovery_only=recovery_only, ready=ready)
 
