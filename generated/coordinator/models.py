@@ -211,11 +211,11 @@ class Doctor(Struct, frozen=True, kw_only=True):
     """The active package; null where none was applied."""
     runs: RunCounts
     oldest_due_at: str | None = field(name="oldestDueAt")
-    """Since when the longest overdue run has been due; null where none is overdue."""
+    """The earliest time at which a run is due, gone by or to come; null where none is due at any."""
     uncertain: int
     """How many runs are uncertain about a call."""
     backlog: int
-    """How many admitted runs nobody has taken up yet."""
+    """How many pieces of work, such as a new run or a cancellation, nobody has taken up yet."""
 
 
 class RunInspection(Struct, frozen=True, kw_only=True):
