@@ -1,15 +1,10 @@
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
 from pathlib import Path
 
-import pytest
-
 from tests.support.gatehouse import Gatehouse
-
-CHROMIUM = shutil.which("chromium")
+from tests.support.programs import needs
 
 # Nothing of Chromium's own may ask for the internet, which is not there.
 FLAGS = (
@@ -26,13 +21,10 @@ FLAGS = (
 )
 
 
-@pytest.mark.skipif(
-    CHROMIUM is None and os.environ.get("CI") != "true", reason="Chromium is not installed; CI installs it"
-)
+@needs("chromium")
 def test_a_browser_without_internet_renders_the_document_as_openapi_3_1(server: Gatehouse, tmp_path: Path) -> None:
-    assert CHROMIUM is not None
     page = subprocess.run(
-        [CHROMIUM, *FLAGS, f"--user-data-dir={tmp_path}", f"{server.control}/docs"],
+        ["chromium", *FLAGS, f"--user-data-dir={tmp_path}", f"{server.control}/docs"],
         capture_output=True,
         text=True,
         timeout=100,

@@ -1,11 +1,11 @@
 import json
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.support.programs import needs
 from tests.tools.bench.inputs import INPUTS, last_answer, runs_of_one_event_at_once, table
 from tests.tools.bench.test_report import GOOD, result, rounds
 from tools.bench import command
@@ -13,7 +13,7 @@ from tools.bench.command import gatehouse, measure, peer, play_rounds, run
 from tools.bench.report import Result
 from tools.bench.servers import TABLES, BenchError, Server, serving
 
-needs_wrk = pytest.mark.skipif(shutil.which("wrk") is None, reason="wrk is not installed")
+needs_wrk = needs("wrk")
 
 
 @pytest.fixture(scope="module")

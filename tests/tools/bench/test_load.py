@@ -1,10 +1,10 @@
 import json
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.support.programs import needs
 from tools.bench import load
 from tools.bench.command import peer
 from tools.bench.deliveries import Prepared, prepare
@@ -22,7 +22,7 @@ GOOD = {
     "broken": 0,
     "exhausted": 0,
 }
-needs_wrk = pytest.mark.skipif(shutil.which("wrk") is None, reason="wrk is not installed")
+needs_wrk = needs("wrk")
 
 
 @pytest.fixture
