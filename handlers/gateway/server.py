@@ -67,13 +67,6 @@ class Server(uvicorn.Server):
         ]
         self.started = True
 
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Stop accepting, end what is idle, wait for the rest, but not for handshakes that are under way."""
-        for each in self.servers:
-            each.close()
-        self.servers = []
-        await super().shutdown(sockets)
-
     def _protocol(self) -> GatewayProtocol:
         return GatewayProtocol(self.config, self.server_state, {})
 

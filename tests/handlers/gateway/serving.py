@@ -11,9 +11,10 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, Self, cast
 
 import uvloop
+from starlette.types import ASGIApp
 
 from handlers.gateway.listener import Listener
 from handlers.gateway.pages import document_pages, metrics_page
@@ -37,17 +38,17 @@ def new_listener(name: str, shop: Shop, metrics: Metrics, request_log: RequestLo
 
 
 class Served:
-    """One listener, from `with` to the end of the block."""
+    """One listener, or `app` in its place, from `with` to the end of the block."""
 
-    def __init__(self, name: str = "control", tls: ssl.SSLContext | None = None) -> None:
+    def __init__(self, name: str = "control", tls: ssl.SSLContext | None = None, app: ASGIApp | None = None) -> None:
         self.shop = Shop()
         self.metrics = Metrics()
         self.log = io.StringIO()
         self.request_log = RequestLog(self.log)
         self._socket = bind("127.0.0.1", 0)
         self.port: int = self._socket.getsockname()[1]
-        listener = new_listener(name, self.shop, self.metrics, self.request_log)
-        self.server = Server(Bound(listener, self._socket, tls))
+        listener = app or new_listener(name, self.shop, self.metrics, self.request_log)
+        self.server = Server(Bound(cast("Listener", listener), self._socket, tls))
         self.loop: asyncio.AbstractEventLoop
         self._started = threading.Event()
         self._thread = threading.Thread(target=lambda: uvloop.run(self._serve()))

@@ -1,20 +1,29 @@
 from __future__ import annotations
 
+import asyncio
 import json
+import logging
 import select
 import socket
 import ssl
 import subprocess
+import threading
+from typing import Any
 
 import pytest
+from starlette.types import Receive, Scope, Send
 
 from handlers.gateway import protocol
+from handlers.gateway.answers import Rendered
+from handlers.gateway.exchange import FAULT
+from handlers.gateway.protocol import GatewayProtocol
 from tests.handlers.gateway.certificates import Certificates
 from tests.handlers.gateway.serving import JSON, OPERATOR, Served, ends, over_tls
-from tests.support.wire import Answer, Wire, message
+from tests.support.wire import PATIENCE_SECONDS, Answer, Wire, message
 
 HOST = b"Host: shop.test\r\n"
 ITEM = json.dumps({"name": "lamp", "count": 3}).encode()
+FIRST = message("GET", "/v1/items/a")
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 TRACEPARENT = f"traceparent: 00-{TRACE}-00f067aa0ba902b7-01\r\n".encode()
 
@@ -207,6 +216,17 @@ def test_a_header_section_has_a_bound_however_it_arrives(control: Served, chunk:
             assert refused(wire.read())
 
 
+def test_empty_lines_before_a_request_have_a_bound(control: Served) -> None:
+    for before in (b"", FIRST):
+        with control.wire() as wire:
+            if before:
+                wire.write(before)
+                assert wire.read().status == 200
+            for _ in range(9):
+                wire.write(b"\r\n" * 4_096)
+            assert refused(wire.read())
+
+
 def test_a_header_section_within_its_bound_is_served(control: Served) -> None:
     with control.wire() as wire:
         sent = message("GET", "/v1/items/a", {"X": "a" * (protocol.HEADER_BYTES - 200)})
@@ -255,6 +275,20 @@ def test_a_client_that_has_closed_its_half_within_a_request_is_owed_nothing(cont
         assert ends(wire)
 
 
+def test_a_fault_behind_an_answer_that_has_begun_ends_the_connection_with_the_answer() -> None:
+    async def stream(scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
+        await send({"type": "http.response.body", "body": b"a", "more_body": True})
+        while FAULT not in scope:
+            await receive()
+        await send({"type": "http.response.body", "body": b"b"})
+
+    with Served(app=stream) as served, served.wire() as wire:
+        wire.write(message("POST", "/", {"Transfer-Encoding": "chunked"}) + b"!\r\n")
+        assert wire.read().body == b"ab"
+        assert ends(wire)
+
+
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(protocol, "HEADER_SECONDS", 0.2)
@@ -270,7 +304,6 @@ def drips_until_the_end(wire: Wire, sent: bytes) -> bool:
     return False
 
 
-FIRST = message("GET", "/v1/items/a")
 BODY = message("PUT", "/v1/items/quiet", {**OPERATOR, **JSON, "Content-Length": "4000"})
 
 
@@ -333,6 +366,49 @@ def test_an_idle_connection_is_kept_beyond_the_time_for_a_header(control: Served
         assert ends(other)
         idle.write(FIRST)
         assert idle.read().status == 200
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_sender_is_not_late_while_it_is_the_server_that_does_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    ends_late, late = GatewayProtocol._too_slow, asyncio.Event()
+
+    def note(self: GatewayProtocol, seconds: float) -> None:
+        ends_late(self, seconds)
+        late.set()
+
+    async def read_late(_: Scope, receive: Receive, send: Send) -> None:
+        await late.wait()
+        while (await receive())["more_body"]:
+            pass
+        await Rendered(200, [(b"content-length", b"0")], b"").send(send)
+
+    monkeypatch.setattr(GatewayProtocol, "_too_slow", note)
+    body = b"a" * 200_000
+    with Served(app=read_late) as served, served.wire() as wire:
+        wire.write(message("POST", "/", {"Content-Length": str(len(body) + 1)}) + body)
+        served.wait_until(late.is_set)
+        wire.write(b"a")
+        assert wire.read().status == 200
+
+
+def test_a_client_that_leaves_over_tls_leaves_nothing_in_the_log(
+    certificates: Certificates, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def wait() -> Any:
+        entered.set()
+        await left.wait()
+        return await served.shop.behave()
+
+    entered, left = threading.Event(), asyncio.Event()
+    with Served("control", certificates.server()) as served:
+        served.shop.misdeed = wait
+        with Wire(served.port, over_tls(certificates.client(ssl.TLSVersion.TLSv1_3, certificate=False))) as wire:
+            wire.write(message("GET", "/v1/misbehave"))
+            assert entered.wait(PATIENCE_SECONDS)
+        served.wait_until(lambda: not served.server.server_state.connections)
+        served.loop.call_soon_threadsafe(left.set)
+        served.wait_until(lambda: not served.server.server_state.tasks)
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
 
 
 def tls_extension(answer: Answer) -> str:

@@ -74,6 +74,20 @@ def test_the_connection_ends_after_a_body_that_nobody_read_and_that(control: Ser
         assert ends(wire)
 
 
+@pytest.mark.parametrize("version", [b"HTTP/1.0", b"HTTP/1.1"])
+def test_a_client_that_wants_the_end_may_send_the_rest_of_its_body_before(
+    control: Served, monkeypatch: pytest.MonkeyPatch, version: bytes
+) -> None:
+    monkeypatch.setattr(reply, "LINGER_SECONDS", 60.0)
+    with control.wire() as wire:
+        sent = message("PUT", "/none", {"Content-Length": "40000", "Connection": "close"})
+        wire.write(sent.replace(b"HTTP/1.1", version, 1))
+        assert wire.read().status == 404
+        for _ in range(40):
+            wire.write(b"a" * 1_000)
+        assert ends(wire)
+
+
 def sends_until_the_end(wire: Wire, chunk: bytes) -> int:
     """Send until the server ends the connection, and return how many bytes it was willing to take."""
     sent = 0
