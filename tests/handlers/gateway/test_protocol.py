@@ -205,7 +205,6 @@ def test_a_refused_client_that_expects_100_continue_need_not_send_its_body(contr
 
 
 @pytest.mark.parametrize("chunk", [1_000, 10_000, 200_000])
-@pytest.mark.usefixtures("short_linger")
 def test_a_header_section_has_a_bound_however_it_arrives(control: Served, chunk: int) -> None:
     head = b"GET /v1/items/a HTTP/1.1\r\n" + HOST
     for fields in (b"X: " + b"a" * protocol.HEADER_BYTES, b"X: a\r\n" * (protocol.HEADER_BYTES // 5)):
@@ -283,25 +282,29 @@ def test_a_fault_behind_an_answer_that_has_begun_ends_the_connection_with_the_an
             await receive()
         await send({"type": "http.response.body", "body": b"b"})
 
-    with Served(app=stream) as served, served.wire() as wire:
+    served = Served(app=stream)
+    served.server.config.timeout_keep_alive = 3_600
+    with served, served.wire() as wire:
         wire.write(message("POST", "/", {"Transfer-Encoding": "chunked"}) + b"!\r\n")
         assert wire.read().body == b"ab"
         assert ends(wire)
 
 
-@pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+def lose_patience(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(protocol, "HEADER_SECONDS", 0.2)
     monkeypatch.setattr(protocol, "BODY_SECONDS", 0.2)
 
 
-def drips_until_the_end(wire: Wire, sent: bytes) -> bool:
-    """Send bytes one by one until the server ends the connection; tell whether it did so without an answer."""
-    for byte in sent:
+def is_cut_off(wire: Wire, *sent: bytes) -> bool:
+    """Send one thing after another, slowly, until the server ends the connection; tell whether it gave no answer."""
+    for each in sent:
+        try:
+            wire.write(each)
+        except ConnectionError:
+            return True
         if select.select([wire.socket], [], [], 0.01)[0]:
-            return ends(wire)
-        wire.write(bytes([byte]))
-    return False
+            break
+    return ends(wire)
 
 
 BODY = message("PUT", "/v1/items/quiet", {**OPERATOR, **JSON, "Content-Length": "4000"})
@@ -317,58 +320,66 @@ BODY = message("PUT", "/v1/items/quiet", {**OPERATOR, **JSON, "Content-Length": 
         pytest.param(BODY + b"{", id="begun body"),
     ],
 )
-@pytest.mark.usefixtures("impatient")
-def test_a_slow_sender_is_cut_off(control: Served, before: bytes, begun: bytes) -> None:
+def test_a_slow_sender_is_cut_off(
+    control: Served, before: bytes, begun: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
     stored = len(control.shop.stored)
+    if not before:
+        lose_patience(monkeypatch)
     with control.wire() as wire:
         if before:
             wire.write(before)
             assert wire.read().status == 200
-        wire.write(begun)
-        assert ends(wire)
+            lose_patience(monkeypatch)
+        assert is_cut_off(wire, begun)
     assert len(control.shop.stored) == stored
 
 
-@pytest.mark.usefixtures("impatient")
-def test_a_connection_that_sends_nothing_is_cut_off(control: Served) -> None:
+def test_a_connection_that_sends_nothing_is_cut_off(control: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    lose_patience(monkeypatch)
     with control.wire() as wire:
         assert ends(wire)
 
 
-@pytest.mark.usefixtures("impatient")
-def test_a_request_that_begins_in_the_packet_of_another_has_no_more_time(control: Served) -> None:
+def test_a_request_that_begins_in_the_packet_of_another_has_no_more_time(
+    control: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with control.wire() as wire:
+        wire.write(FIRST)
+        assert wire.read().status == 200
+        lose_patience(monkeypatch)
         wire.write(FIRST + b"GET /v1/items/b HT")
         assert wire.read().status == 200
         assert ends(wire)
 
 
 @pytest.mark.parametrize(
-    "sent",
+    ("begun", "drop"),
     [
-        pytest.param(b"GET /v1/items/a HTTP/1.1\r\nX: " + b"a" * 4_000, id="header"),
-        pytest.param(b"\r\n" * 2_000, id="empty lines"),
-        pytest.param(BODY + b" " * 4_000, id="body"),
+        pytest.param(b"GET /v1/items/a HTTP/1.1\r\nX: ", b"a", id="header"),
+        pytest.param(b"\r\n", b"\r\n", id="empty lines"),
+        pytest.param(BODY, b" ", id="body"),
     ],
 )
-@pytest.mark.usefixtures("impatient")
-def test_a_drip_does_not_win_time(control: Served, sent: bytes) -> None:
+def test_a_drip_does_not_win_time(control: Served, begun: bytes, drop: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    lose_patience(monkeypatch)
     with control.wire() as wire:
-        wire.write(sent[:-3_900])
-        assert drips_until_the_end(wire, sent[-3_900:])
+        assert is_cut_off(wire, begun, *[drop] * 3_000)
 
 
-@pytest.mark.usefixtures("impatient")
-def test_an_idle_connection_is_kept_beyond_the_time_for_a_header(control: Served) -> None:
-    with control.wire() as idle, control.wire() as other:
+def test_an_idle_connection_is_kept_beyond_the_time_for_a_header(
+    control: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with control.wire() as idle:
         idle.write(FIRST)
         assert idle.read().status == 200
-        assert ends(other)
+        lose_patience(monkeypatch)
+        with control.wire() as other:
+            assert ends(other)
         idle.write(FIRST)
         assert idle.read().status == 200
 
 
-@pytest.mark.usefixtures("impatient")
 def test_a_sender_is_not_late_while_it_is_the_server_that_does_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     ends_late, late = GatewayProtocol._too_slow, asyncio.Event()
 
@@ -383,6 +394,7 @@ def test_a_sender_is_not_late_while_it_is_the_server_that_does_not_read(monkeypa
         await Rendered(200, [(b"content-length", b"0")], b"").send(send)
 
     monkeypatch.setattr(GatewayProtocol, "_too_slow", note)
+    monkeypatch.setattr(protocol, "BODY_SECONDS", 0.2)
     body = b"a" * 200_000
     with Served(app=read_late) as served, served.wire() as wire:
         wire.write(message("POST", "/", {"Content-Length": str(len(body) + 1)}) + body)
