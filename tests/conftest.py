@@ -2,22 +2,22 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.gatehouse import COMMAND, Gatehouse, NewServer
+from tests.support.gatehouse import Gatehouse, NewServer
 
 
 @pytest.fixture(scope="session")
 def first_state(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A state folder as `gatehouse init` makes it, to be copied."""
-    state = tmp_path_factory.mktemp("first") / "state"
-    subprocess.run([COMMAND, "init", "--state", state], check=True, capture_output=True)
-    return state
+    server = Gatehouse(tmp_path_factory.mktemp("first") / "state")
+    done = server.run("init", "--state", str(server.state))
+    assert done.returncode == 0, done.stderr
+    return server.state
 
 
 @pytest.fixture(scope="module")
