@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import contextlib
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +12,29 @@ import pytest
 from tests.durability.ledger import Ledger
 from tests.durability.process import Used, used
 from tests.durability.slow import SlowClients
+from tests.storage.postgresql import MissingError, Server, serving
 from tests.support.gatehouse import Gatehouse, NewServer
+
+
+def on_postgresql(new_server: NewServer, url: str) -> Gatehouse:
+    """A server on an empty PostgreSQL database, which is migrated; it is not started."""
+    made = new_server(environment={"GATEHOUSE_DATABASE_URL": url})
+    done = made.run("init", "--migrate", "--state", str(made.state))
+    assert done.returncode == 0, done.stderr
+    return made
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[Server]:
+    """A PostgreSQL server of these tests' own."""
+    with contextlib.ExitStack() as stack:
+        try:
+            started = stack.enter_context(serving())
+        except MissingError as error:
+            if os.environ.get("CI") == "true":
+                raise
+            pytest.skip(str(error))
+        yield started
 
 
 class Besieged(NamedTuple):

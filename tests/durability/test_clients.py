@@ -3,6 +3,7 @@ from __future__ import annotations
 import contextlib
 import socket
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from tests.durability.ledger import Ledger, statuses
 from tests.durability.process import allow_descriptors, used
 from tests.support import load
+from tests.support.deliveries import Delivery
 from tests.support.gatehouse import Gatehouse, NewServer, wait_for
 from tests.support.wire import Wire
 
@@ -20,7 +22,6 @@ step, seconds, nanoseconds = pathlib.Path(__file__).with_name("step"), time.time
 time.time = lambda: seconds() + int(step.read_text()) / 1e9
 time.time_ns = lambda: nanoseconds() + int(step.read_text())
 """
-HOUR = 3_600_000_000_000
 
 
 @pytest.fixture(scope="module")
@@ -92,19 +93,21 @@ def test_five_hundred_idle_connections_disturb_nobody(server: Gatehouse, ledger:
         ledger.redeliver(server, load.deliveries(500))
 
 
-@pytest.mark.parametrize("step", [-HOUR, HOUR])
-def test_a_clock_that_steps_refuses_deliveries_until_it_is_right_and_leaves_runs_in_their_order(
-    server: Gatehouse, ledger: Ledger, clock: Path, step: int
+@pytest.mark.parametrize("step", [timedelta(hours=-1), timedelta(hours=1)])
+def test_a_clock_that_steps_refuses_those_whose_clock_did_not_and_leaves_runs_in_their_order(
+    server: Gatehouse, ledger: Ledger, clock: Path, step: timedelta
 ) -> None:
     first, refused, last = load.deliveries(3)
-    ledger.redeliver(server, [first])
-    clock.write_text(str(step))
+    stepped = Delivery(changes={"X-Registry-Delivery-Time": f"{datetime.now(UTC) + step:%Y-%m-%dT%H:%M:%SZ}"})
+    runs = [server.deliver(first).run]
+    clock.write_text(str(step // timedelta(microseconds=1) * 1_000))
     assert server.deliver(refused).outcome == (401, "event.unauthenticated")
-    by_hand = server.begin({"flow": "case-follow-up", "input": {"caseId": "C-1"}}, f"by hand {step}").run
+    runs.append(server.deliver(stepped).run)
     clock.write_text("0")
-    ledger.redeliver(server, [last])
-    assert ledger.runs[first.event["id"]] < by_hand < ledger.runs[last.event["id"]]
-    ledger.redeliver(server, [first, refused])
+    assert server.deliver(stepped).outcome == (401, "event.unauthenticated")
+    runs.append(server.deliver(last).run)
+    assert runs == sorted(runs)
+    ledger.redeliver(server, [first, refused, last])
 
 
 def test_more_connections_than_descriptors_do_not_end_the_service(new_server: NewServer) -> None:

@@ -1,16 +1,13 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import os
 import subprocess
-from collections.abc import Iterator
 
 import psycopg
-import pytest
 
+from tests.durability.conftest import on_postgresql
 from tests.durability.ledger import Ledger, problems, statuses, verify
-from tests.storage.postgresql import MissingError, serving
+from tests.storage.postgresql import Server
 from tests.support import load, packages
 from tests.support.deliveries import Delivery
 from tests.support.gatehouse import COMMAND, Gatehouse, NewServer
@@ -19,17 +16,9 @@ EVENTS = 300
 NEW_PACKAGE = packages.workflow(deadline_seconds=3_600, version="2")
 
 
-@pytest.fixture(scope="module")
-def postgresql_url() -> Iterator[str]:
-    """The URL of an empty PostgreSQL database."""
-    with contextlib.ExitStack() as stack:
-        try:
-            server = stack.enter_context(serving())
-        except MissingError as error:
-            if os.environ.get("CI") == "true":
-                raise
-            pytest.skip(str(error))
-        yield server.create("shared")
+def second_on(url: str) -> dict[str, str]:
+    """The environment of a server that shares a database with another."""
+    return {"GATEHOUSE_DATABASE_URL": url, "GATEHOUSE_NODE": "second"}
 
 
 def deliver_to_both(servers: list[Gatehouse], ledger: Ledger, deliveries: list[Delivery]) -> load.Outcomes:
@@ -70,8 +59,7 @@ def test_a_second_server_on_the_same_folder_is_refused(new_server: NewServer) ->
 
 def test_two_servers_on_one_sqlite_database_admit_each_event_once(new_server: NewServer) -> None:
     ledger, first = Ledger(), new_server()
-    database = {"GATEHOUSE_DATABASE_URL": f"sqlite:///{first.state / 'gatehouse.db'}"}
-    with first, new_server(environment={**database, "GATEHOUSE_NODE": "second"}) as second:
+    with first, new_server(environment=second_on(f"sqlite:///{first.state / 'gatehouse.db'}")) as second:
         sent = deliver_while_a_package_is_applied([first, second], ledger)
         for server in (first, second):
             ledger.redeliver(server, sent)
@@ -80,16 +68,13 @@ def test_two_servers_on_one_sqlite_database_admit_each_event_once(new_server: Ne
 
 
 def test_two_servers_on_one_postgresql_database_admit_each_event_once(
-    new_server: NewServer, postgresql_url: str
+    new_server: NewServer, postgresql: Server
 ) -> None:
-    ledger, database = Ledger(), {"GATEHOUSE_DATABASE_URL": postgresql_url}
-    first = new_server(environment=database)
-    made = first.run("init", "--migrate", "--state", str(first.state))
-    assert made.returncode == 0, made.stderr
-    with first, new_server(environment={**database, "GATEHOUSE_NODE": "second"}) as second:
+    ledger, url = Ledger(), postgresql.create("shared")
+    with on_postgresql(new_server, url) as first, new_server(environment=second_on(url)) as second:
         sent = deliver_while_a_package_is_applied([first, second], ledger)
         for server in (first, second):
             ledger.redeliver(server, sent)
             verify(server)
-        with psycopg.connect(postgresql_url) as connection:
+        with psycopg.connect(url) as connection:
             assert ledger.compare_rows(connection) == len(sent)
