@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Mapping
 from typing import Any
 
 from handlers.coordinator.workflows.active import ActivePackage
-from storage.workflows import Workflows
+from handlers.coordinator.workflows.package import RefusedPackageError
+from storage.workflows import Activation, Workflows
+
+log = logging.getLogger("gatehouse.coordinator")
 
 
 class Deployment:
@@ -25,13 +29,23 @@ class Deployment:
         return self.package.digest if self.package else None
 
     async def load(self) -> None:
-        """Load the active package; of several who ask at once, the first loads it for all."""
+        """Load the active package; of several who ask at once, the first loads it for all.
+
+        One that a newer version applied, and that this one cannot read, is told in the log and not loaded: until it is,
+        no run is admitted, and what was admitted before is still found.
+        """
         seen = self.package
         async with self._loading:
             if self.package is not seen:
                 return
             active = await self._workflows.active()
             if active is not None and active.digest != self.digest:
-                self.package = ActivePackage.load(active.snapshot, self._connections, active.redefined)
+                self._take(active)
             elif active is None:
                 self.package = None
+
+    def _take(self, active: Activation) -> None:
+        try:
+            self.package = ActivePackage.load(active.snapshot, self._connections, active.redefined)
+        except RefusedPackageError as error:
+            log.error("the active package %s cannot be read: %s", active.digest, error)

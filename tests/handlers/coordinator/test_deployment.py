@@ -120,3 +120,20 @@ def test_a_package_that_was_applied_before_may_come_back(own_server: Gatehouse) 
     assert own_server.deliver(delivery).outcome == (409, "deployment.activation-changed")
     run = own_server.deliver(delivery).run
     assert own_server.operate("GET", f"/v1/runs/{run}").json["workflowVersion"] == "1"
+
+
+def test_a_package_that_this_version_cannot_read_is_told_and_not_loaded(
+    new_server: NewServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def work() -> None:
+        async with storage_of(new_server().state) as storage:
+            deployment = Deployment(storage.workflows, {})
+            await deployment.load()
+            loaded = deployment.package
+            digest = "sha256:" + "0" * 64
+            await storage.workflows.apply(digest, '{"format":2,"workflows":[]}', [])
+            await deployment.load()
+            assert deployment.package is loaded
+            assert digest in caplog.text
+
+    asyncio.run(work())
