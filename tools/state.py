@@ -39,7 +39,7 @@ join:
 # sqlite:///PATH or postgresql://USER:PASSWORD@HOST/DATABASE
 databaseUrl: sqlite:///gatehouse.db
 
-# The name of this server in the audit chain.
+# The name of this server in the audit chain; servers that share a database each have their own.
 node: local
 
 # Who may send events: the keys of each workflow's trigger, one file, or two while a key is being rotated.
