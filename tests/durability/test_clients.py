@@ -74,6 +74,10 @@ def test_clients_that_close_their_half_are_answered_and_then_left(server: Gateho
             wire.socket.shutdown(socket.SHUT_WR)
             ledger.note([first, second], [wire.read(), wire.read()])
             assert wire.ended()
+    with Wire(server.port) as wire:
+        wire.write(load.signed(Delivery(), server.key)[:-1])
+        wire.socket.shutdown(socket.SHUT_WR)
+        assert wire.ended()
     assert ledger.prove(server) == len(ledger)
 
 

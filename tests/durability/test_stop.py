@@ -8,7 +8,8 @@ import time
 import pytest
 
 from tests.durability.ledger import Ledger, statuses
-from tests.support import load
+from tests.durability.slow import SlowClients
+from tests.support import load, wire
 from tests.support.gatehouse import Gatehouse
 from tests.support.wire import Wire
 
@@ -60,10 +61,9 @@ def test_a_server_told_to_stop_while_the_database_is_locked_ends_when_its_patien
     ledger.redeliver(server, deliveries)
 
 
-def test_a_server_told_to_stop_does_not_wait_for_clients_that_say_nothing(server: Gatehouse, ledger: Ledger) -> None:
-    with Wire(server.port), Wire(server.port) as half, Wire(server.port) as used:
-        half.write(b"POST /v1/runs HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Le")
-        used.write(b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+def test_a_server_told_to_stop_does_not_wait_for_clients_that_never_finish(server: Gatehouse, ledger: Ledger) -> None:
+    with SlowClients(server.port, of_each_kind=10), Wire(server.port) as used:
+        used.write(wire.message("GET", "/health"))
         assert used.read().status == 200
         began = time.monotonic()
         assert server.stop() == 0
