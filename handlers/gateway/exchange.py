@@ -62,7 +62,7 @@ class Exchange:
         self.headers: Sequence[tuple[bytes, bytes]] = scope["headers"]
         noted = [header for header in self.headers if header[0] in _NOTED]
         self.hosts = sum(name == b"host" for name, _ in noted)
-        self.announced = next((int(value) for name, value in noted if name == b"content-length"), 0)
+        self.announced = next((_length(value) for name, value in noted if name == b"content-length"), 0)
         self.trace_id = trace_id([value for name, value in noted if name == b"traceparent"])
         self.operation = "-"
         self.path_parameters: Mapping[str, str] = {}
@@ -126,6 +126,11 @@ class Exchange:
         self.more_body = message.get("more_body", False)
         message.setdefault("body", b"")
         return message
+
+
+def _length(value: bytes) -> int:
+    """Return a length that the parser has checked; Python refuses to count thousands of leading zeros."""
+    return int(value.lstrip(b"0") or b"0")
 
 
 def request_target(scope: Scope) -> bytes:

@@ -14,7 +14,8 @@ from itertools import chain
 from typing import Final
 
 from httptools import HttpParserError, HttpParserUpgrade
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn._types import ASGI3Application
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from handlers.gateway.exchange import FAULT, TARGET
 
@@ -44,6 +45,7 @@ class GatewayProtocol(HttpToolsProtocol):
     _phase = _Phase.IDLE
     _progressed = False
     _overhead = 0
+    _answering: RequestResponseCycle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Note the client's certificate and start waiting for a first request."""
@@ -54,8 +56,15 @@ class GatewayProtocol(HttpToolsProtocol):
         self._expect(HEADER_SECONDS)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the deadline with the connection."""
+        """Forget the deadline with the connection, and the requests that nobody waits for any more.
+
+        uvicorn tells the end to the last request that was read; the one that is being answered may be another.
+        """
         self._expect(None)
+        if self._answering is not None:
+            self._answering.disconnected = True
+            self._answering.message_event.set()
+        self.pipeline.clear()
         super().connection_lost(exc)
 
     def eof_received(self) -> bool:  # type: ignore[override]
@@ -167,6 +176,20 @@ class GatewayProtocol(HttpToolsProtocol):
         self._phase = _Phase.IDLE
         self._expect(None)
         super().on_message_complete()
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        self._answering = cycle
+        super()._start_asgi_task(cycle, app)
+
+    def on_response_complete(self) -> None:
+        """Go on with the next request of the connection; no more is read while others wait behind it.
+
+        uvicorn reads on after every answer, so that what is sent faster than it is answered would pile up.
+        """
+        self._answering = None
+        super().on_response_complete()
+        if self.pipeline:
+            self.flow.pause_reading()
 
     def _refuse(self) -> None:
         """Let the listener answer what the parser refused, after what came before it on the connection."""

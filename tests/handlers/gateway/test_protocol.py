@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
 import select
@@ -147,6 +148,37 @@ def test_pipelined_requests_are_answered_in_their_order(control: Served) -> None
     with control.wire() as wire:
         wire.write(b"".join(message("GET", f"/v1/items/{number}") for number in range(50)))
         assert [wire.read().json["values"]["itemId"] for _ in range(50)] == [str(number) for number in range(50)]
+
+
+def test_requests_do_not_pile_up_behind_answers_that_nobody_reads(control: Served) -> None:
+    with control.wire() as wire:
+        sender = threading.Thread(target=_send_until_it_is_closed, args=(wire, FIRST * 100_000))
+        sender.start()
+        control.wait_until(lambda: any(each.flow.write_paused for each in _connections(control)))
+        control.wait_until(lambda: any(each.flow.read_paused for each in _connections(control)))
+        (connection,) = _connections(control)
+        # What came with one read of the socket waits; without a bound it would be most of the hundred thousand.
+        assert 0 < len(connection.pipeline) < 25_000
+        wire.socket.shutdown(socket.SHUT_RDWR)
+        sender.join(PATIENCE_SECONDS)
+    control.wait_until(lambda: not _connections(control))
+    assert not connection.pipeline
+
+
+def _connections(served: Served) -> list[Any]:
+    return list(served.server.server_state.connections)
+
+
+def _send_until_it_is_closed(wire: Wire, data: bytes) -> None:
+    with contextlib.suppress(OSError):
+        wire.write(data)
+
+
+def test_leading_zeros_do_not_change_a_length(control: Served) -> None:
+    with control.wire() as wire:
+        length = "0" * 5_000 + str(len(ITEM))
+        wire.write(message("PUT", "/v1/items/quiet", {**OPERATOR, **JSON, "Content-Length": length}) + ITEM)
+        assert wire.read().status == 204
 
 
 def test_a_request_in_single_bytes_is_a_request(control: Served) -> None:
