@@ -109,12 +109,18 @@ class Sources:
         self._seen = stamp
         self._again = math.inf if _settled(found) else 0.0
         try:
-            self._take(list(self._entries()))
+            self._take(list(self._load(found)))
         except Exception as error:  # noqa: BLE001 - whatever a half-written file does to the loader, the last good entries stay.
             self._again = min(self._again, time.monotonic() + _RETRY_SECONDS)
             self._complain(type(error).__name__)
         else:
             self._complaint = None
+
+    def _load(self, found: os.stat_result | None) -> Iterable[Entry]:
+        """Read the entries anew, unless there is no file to read: a loader may have defaults, a pipe would hold it."""
+        if found is None or not stat.S_ISREG(found.st_mode):
+            raise FileNotFoundError
+        return self._entries()
 
     def _complain(self, reason: str) -> None:
         if reason != self._complaint:

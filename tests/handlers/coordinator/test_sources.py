@@ -312,10 +312,17 @@ def test_half_written_settings_leave_the_last_good_entries_and_are_told_once(
     assert len(warnings()) == 2
 
 
-def test_removed_settings_leave_the_last_good_entries(sources: Sources, settings: Settings) -> None:
+@pytest.mark.parametrize("instead", [None, Path.mkdir, os.mkfifo])
+def test_settings_that_are_no_file_any_more_leave_the_last_good_entries(
+    sources: Sources, settings: Settings, instead: Callable[[Path], None] | None
+) -> None:
     settings.path.unlink()
-    settings.fault = FileNotFoundError()
+    settings.entries = []
+    if instead is not None:
+        instead(settings.path)
     assert uses(sources.find("flow", "two"), OLD, OTHER)
+    if settings.path.is_dir():
+        settings.path.rmdir()
     settings.write([])
     assert sources.find("flow", "two").configured == 0
 
