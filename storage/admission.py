@@ -94,7 +94,7 @@ class Births:
         self._conflicts = {(workflow, binding) for workflow, binding in found}
 
     def decide(self, request: Request) -> NewRun | Refused:
-        """The run that a new identity begins, or what refuses it, in the order of api-coordinator.md, steps 7 to 10.
+        """The run that a new identity begins, or what refuses it, in the order of ARCHITECTURE.md, steps 7 to 10.
 
         A process that is not up to date has judged by another package: then what it found in steps 7 to 9 is void.
         """

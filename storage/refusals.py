@@ -7,7 +7,7 @@ from enum import Enum, auto
 
 
 class Refusal(Enum):
-    """Why work was refused; each is one problem code of api-coordinator.md."""
+    """Why work was refused; each is one problem code of spec/coordinator.yaml."""
 
     EVENT_INVALID = auto()
     EVENT_TOO_LARGE = auto()

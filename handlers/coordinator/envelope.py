@@ -10,7 +10,7 @@ from handlers.coordinator import wire_time
 
 
 def check_envelope(request: Request) -> str | None:
-    """Return why the envelope is refused, as a fixed phrase, or None (api-coordinator, admitEvent, step 5)."""
+    """Return why the envelope is refused, as a fixed phrase, or None (ARCHITECTURE.md, step 5)."""
     body = request.body
     if not _agree(request, body):
         return "A ce- header is not equal to its member of the envelope."

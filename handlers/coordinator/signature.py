@@ -51,7 +51,7 @@ _PADDING: Final = memoryview(bytes(FRAMING_BYTES + MAX_FIELD_BYTES))
 
 
 def sign(key: bytes, headers: Mapping[str, str], *, method: str, target: str, body: bytes) -> str:
-    """Return the value of X-Registry-Signature (api-coordinator, "The v1 delivery signature").
+    """Return the value of X-Registry-Signature (admitEvent in spec/coordinator.yaml).
 
     `headers` holds the ten signed headers, in any letter case and among others; `target` is the path with `?` and
     query as it is sent. Raises KeyError for a header that is missing, ValueError for text that is not ASCII and for a

@@ -15,7 +15,7 @@ KEY_REUSED = Refused(Refusal.KEY_REUSED)
 
 
 class TestOrderOfDecisions:
-    """Where two rules of api-coordinator.md, step 10, both refuse, the earlier one answers."""
+    """Where two rules of ARCHITECTURE.md, step 10, both refuse, the earlier one answers."""
 
     async def test_another_bytes_of_a_known_identity_come_before_a_fault(self, storage: Storage) -> None:
         event = candidate()

@@ -28,7 +28,7 @@ ENVELOPE = {
 
 
 def signature(headers: dict[str, str], target: str, body: bytes) -> str:
-    """The v1 signature, worked out anew from api-coordinator's words."""
+    """The v1 signature, worked out anew from the document's words."""
     values = ["1.0", *(headers[name] for name in SIGNED), *(headers[name] for name in DELIVERED), "POST", target]
     encoded = [value.encode() for value in [*values, headers["Content-Type"], headers["Idempotency-Key"]]] + [body]
     signed = b"breg-webhook-signature-v1" + b"".join(len(each).to_bytes(8, "big") + each for each in encoded)

@@ -142,7 +142,7 @@ class Candidate:
 
 
 def candidate(scope: dict[str, Any], body: bytes, key: Key) -> Candidate:
-    """Check a delivery in the order of api-coordinator.md, steps 2 to 9; raises Problem."""
+    """Check a delivery in the order of ARCHITECTURE.md, steps 2 to 9; raises Problem."""
     workflow, _, trigger = scope["path"][len(PATH) :].partition("/")
     values = header_values(scope["headers"])
     authenticate(scope, values, body, (workflow, trigger) == PAIR, key)
