@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import socket
+import sys
 from collections.abc import Callable, Mapping
 
 import uvloop
@@ -16,6 +17,7 @@ from handlers.coordinator.operator import OperatorTokens
 from handlers.coordinator.sources import Sources
 from handlers.gateway.faults import Api
 from handlers.gateway.listener import Listener
+from handlers.gateway.outlet import outlet
 from handlers.gateway.pages import document_pages, metrics_page
 from handlers.gateway.server import Bound, serve
 from handlers.gateway.telemetry import Metrics, RequestLog, configure_logging
@@ -38,8 +40,10 @@ def run(
 
     Raises what `Storage.open` raises, and StateError where the operator's token is none.
     """
-    configure_logging()
-    uvloop.run(_run(settings, folder, sockets, sources, recovery_only=recovery_only, ready=ready))
+    with outlet(sys.stderr.fileno()) as log:
+        configure_logging(log)
+        request_log = RequestLog(log)
+        uvloop.run(_run(settings, folder, sockets, sources, request_log, recovery_only=recovery_only, ready=ready))
 
 
 async def _run(
@@ -47,12 +51,12 @@ async def _run(
     folder: StateFolder,
     sockets: Mapping[ListenerName, socket.socket],
     sources: Sources,
+    request_log: RequestLog,
     *,
     recovery_only: bool,
     ready: Callable[[], None],
 ) -> None:
     metrics = Metrics()
-    request_log = RequestLog()
     storage = await Storage.open(
         settings.database_url,
         node=settings.node,

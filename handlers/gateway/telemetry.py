@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from functools import lru_cache
 from itertools import accumulate
-from typing import Any, Final, TextIO
+from typing import Any, Final
 
 import orjson
 from prometheus_client import CollectorRegistry, Histogram, generate_latest
@@ -21,6 +21,7 @@ from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, M
 from prometheus_client.registry import Collector
 
 from handlers.gateway.exchange import Exchange
+from handlers.gateway.outlet import LogStream
 
 _FLUSH_SECONDS: Final = 0.1
 _FLUSH_LINES: Final = 512
@@ -99,7 +100,7 @@ class RequestLog:
     A write for each request would cost more than all that admission does beside its commit.
     """
 
-    def __init__(self, stream: TextIO = sys.stderr) -> None:
+    def __init__(self, stream: LogStream = sys.stderr) -> None:
         self._stream = stream
         self._lines: list[bytes] = []
         self._timer: asyncio.TimerHandle | None = None
@@ -156,9 +157,9 @@ class JsonFormatter(logging.Formatter):
         return orjson.dumps(line, default=str).decode()
 
 
-def configure_logging() -> None:
-    """Send log records to stderr as JSON lines; libraries speak only to warn."""
-    handler = logging.StreamHandler(sys.stderr)
+def configure_logging(stream: LogStream | None = None) -> None:
+    """Send log records to `stream`, by default stderr, as JSON lines; libraries speak only to warn."""
+    handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonFormatter())
     root = logging.getLogger()
     root.handlers[:] = [handler]
