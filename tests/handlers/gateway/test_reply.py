@@ -74,18 +74,23 @@ def test_the_connection_ends_after_a_body_that_nobody_read_and_that(control: Ser
         assert ends(wire)
 
 
-@pytest.mark.parametrize("version", [b"HTTP/1.0", b"HTTP/1.1"])
-def test_a_client_that_wants_the_end_may_send_the_rest_of_its_body_before(
-    control: Served, monkeypatch: pytest.MonkeyPatch, version: bytes
+@pytest.mark.parametrize(
+    ("version", "fields"), [(b"HTTP/1.0", {}), (b"HTTP/1.1", {"Connection": "close"}), (b"HTTP/1.1", {"Expect": "x"})]
+)
+def test_a_connection_that_ends_takes_the_rest_of_the_body_before(
+    control: Served, monkeypatch: pytest.MonkeyPatch, version: bytes, fields: dict[str, str]
 ) -> None:
     monkeypatch.setattr(reply, "LINGER_SECONDS", 60.0)
+    before = len(control.lines())
     with control.wire() as wire:
-        sent = message("PUT", "/none", {"Content-Length": "40000", "Connection": "close"})
-        wire.write(sent.replace(b"HTTP/1.1", version, 1))
-        assert wire.read().status == 404
-        for _ in range(40):
-            wire.write(b"a" * 1_000)
+        wire.write(message("PUT", "/none", {"Content-Length": "9", **fields}).replace(b"HTTP/1.1", version, 1))
+        answer = wire.read()
+        assert (answer.status, answer.header("Connection")) == (404, "close")
+        # The line is written when the connection may end.
+        assert len(control.lines()) == before
+        wire.write(b"a" * 9)
         assert ends(wire)
+    assert len(control.lines()) == before + 1
 
 
 def sends_until_the_end(wire: Wire, chunk: bytes) -> int:

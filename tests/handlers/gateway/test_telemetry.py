@@ -5,6 +5,7 @@ import io
 import json
 import logging
 import re
+import time
 from typing import Any, NoReturn
 
 import pytest
@@ -82,15 +83,19 @@ def test_no_line_has_anything_of_headers_query_path_or_body(control: Served, cap
 
 def test_metrics_count_answers_by_operation_and_status() -> None:
     metrics = Metrics()
-    metrics.answered("shop.showItem", 200, 0.002)
-    metrics.answered("shop.showItem", 200, 0.2)
+    metrics.answered("shop.showItem", 200, 0.0025)
+    metrics.answered("shop.showItem", 200, 0.25)
     metrics.answered("shop.showItem", 404, 20.0)
     metrics.committed(3)
     text = metrics.render().decode()
     labels = 'operation="shop.showItem",status="200"'
     assert f"gatehouse_requests_total{{{labels}}} 2.0" in text
     assert f'gatehouse_request_seconds_bucket{{le="0.0025",{labels}}} 1.0' in text
+    assert f'gatehouse_request_seconds_bucket{{le="0.001",{labels}}} 0.0' in text
+    assert f'gatehouse_request_seconds_bucket{{le="0.1",{labels}}} 1.0' in text
+    assert f'gatehouse_request_seconds_bucket{{le="0.25",{labels}}} 2.0' in text
     assert f'gatehouse_request_seconds_bucket{{le="+Inf",{labels}}} 2.0' in text
+    assert f"gatehouse_request_seconds_sum{{{labels}}} 0.2525" in text
     assert 'gatehouse_requests_total{operation="shop.showItem",status="404"} 1.0' in text
     assert 'gatehouse_commit_batch_items_bucket{le="4.0"} 1.0' in text
     assert "gatehouse_commit_batch_items_sum 3.0" in text
@@ -108,6 +113,12 @@ def exchange() -> Exchange:
         raise AssertionError
 
     return Exchange({"headers": [], "method": "GET"}, receive)
+
+
+def test_a_time_is_written_to_the_millisecond(monkeypatch: pytest.MonkeyPatch) -> None:
+    for now, written in [(0.9999, "1970-01-01T00:00:00.999Z"), (1_796_048_286.25, "2026-11-30T14:18:06.250Z")]:
+        monkeypatch.setattr(time, "time", lambda now=now: now)
+        assert formatted()["time"] == written
 
 
 def test_lines_are_written_together_when_there_are_many_of_them() -> None:
