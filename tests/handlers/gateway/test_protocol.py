@@ -95,9 +95,20 @@ def test_what_is_not_well_formed_is_a_problem_and_the_end_of_the_connection(cont
     assert control.lines()[-1]["status"] == 400
 
 
-@pytest.mark.parametrize("target", [b"http://shop.test/v1/join/nodes", b"/v1/join/nodes#", b"/v1/%6aoin/nodes#"])
-def test_a_malformed_request_is_answered_in_the_shape_of_its_path(control: Served, target: bytes) -> None:
-    answer = control.ask("GET", target)
+@pytest.mark.parametrize(
+    ("target", "fields"),
+    [
+        (b"http://shop.test/v1/join/nodes", {}),
+        (b"/v1/join/nodes#", {}),
+        (b"/v1/%6aoin/nodes#", {}),
+        (b"/v1/join/nodes", {"X ": "a"}),
+        (b"/v1/join/nodes", {"X": "\0"}),
+    ],
+)
+def test_a_malformed_request_is_answered_in_the_shape_of_its_path(
+    control: Served, target: bytes, fields: dict[str, str]
+) -> None:
+    answer = control.ask("GET", target, fields)
     assert refused(answer, "requestId")
     assert answer.json["errors"] == [{"field": "", "message": answer.json["detail"]}]
 
@@ -290,10 +301,20 @@ def test_a_client_that_has_closed_its_half_gets_the_answers_that_it_is_owed(cont
         assert ends(wire)
 
 
-def test_a_client_that_has_closed_its_half_after_a_fault_is_told_of_it(control: Served) -> None:
-    with control.wire() as wire:
-        wire.write(b"FOO / HTTP/1.1\r\n" + HOST + b"\r\n")
+def test_a_client_that_has_closed_its_half_after_a_fault_is_told_of_it() -> None:
+    async def wait() -> Any:
+        entered.set()
+        await left.wait()
+        return await served.shop.behave()
+
+    entered, left = threading.Event(), asyncio.Event()
+    with Served() as served, served.wire() as wire:
+        served.shop.misdeed = wait
+        wire.write(message("GET", "/v1/misbehave") + b"FOO / HTTP/1.1\r\n" + HOST + b"\r\n")
         wire.socket.shutdown(socket.SHUT_WR)
+        assert entered.wait(PATIENCE_SECONDS)
+        served.loop.call_soon_threadsafe(left.set)
+        assert wire.read().status == 200
         assert refused(wire.read())
         assert ends(wire)
 
@@ -449,6 +470,8 @@ def test_a_client_that_leaves_over_tls_leaves_nothing_in_the_log(
         with Wire(served.port, over_tls(certificates.client(ssl.TLSVersion.TLSv1_3, certificate=False))) as wire:
             wire.write(message("GET", "/v1/misbehave"))
             assert entered.wait(PATIENCE_SECONDS)
+            assert isinstance(wire.socket, ssl.SSLSocket)
+            wire.socket.unwrap()
         served.wait_until(lambda: not served.server.server_state.connections)
         served.loop.call_soon_threadsafe(left.set)
         served.wait_until(lambda: not served.server.server_state.tasks)
