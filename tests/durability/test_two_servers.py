@@ -12,7 +12,7 @@ from tests.support import load, packages
 from tests.support.deliveries import Delivery
 from tests.support.gatehouse import COMMAND, Gatehouse, NewServer
 
-EVENTS = 300
+EVENTS = 200
 NEW_PACKAGE = packages.workflow(deadline_seconds=3_600, version="2")
 
 
