@@ -7,7 +7,7 @@ from typing import Final, TypeAlias
 from uuid import uuid4
 
 from tests.contract.worlds import World
-from tests.support.contract import Documented, places
+from tests.support.contract import Documented, documented, guarded, parameters, places, stored
 from tests.support.deliveries import UNREADABLE, Delivery, envelope
 from tests.support.gatehouse import Gatehouse
 from tests.support.wire import Answer
@@ -27,8 +27,12 @@ BODIES: Final[dict[str, object]] = {
 }
 
 ALL: Final = list(places())
-GUARDED: Final = [name for name in ALL if name not in {"admitEvent", "live", "ready"}]
-STORED: Final = [name for name in ALL if name != "live"]
+STORED: Final = stored()
+SHOWN: Final = [
+    name
+    for name, _, code in documented()
+    if not code and places()[name].method == "GET" and not any(part.get("required") for part in parameters(name))
+]
 ADMITTING: Final = ["admitEvent", "startRun"]
 OF_A_RUN: Final = ["getRun", "inspectRun", "cancelRun"]
 REASONED: Final = ["cancelRun", "restoreHold", "releaseRestoreHold"]
@@ -137,7 +141,7 @@ def _without_fence(world: World, _: str) -> Answer:
 Cause: TypeAlias = Callable[[World, str], Answer]
 
 TABLE: Final[list[tuple[Collection[str], int, str, Cause]]] = [
-    (["listRuns", "doctor", "live", "ready"], 200, "", lambda world, name: attempt(world.plain, name)),
+    (SHOWN, 200, "", lambda world, name: attempt(world.plain, name)),
     (OF_A_RUN, 200, "", _of_a_run),
     (["restoreHold"], 200, "", lambda world, name: attempt(world.released(), name)),
     (["releaseRestoreHold", "releaseAdmissionHold"], 200, "", lambda world, name: attempt(world.held(), name)),
@@ -153,7 +157,7 @@ TABLE: Final[list[tuple[Collection[str], int, str, Cause]]] = [
     (["listRuns"], 400, "request.invalid", lambda world, _: _with_query(world, "state=asleep")),
     (["listRuns"], 400, "request.limit-out-of-range", lambda world, _: _with_query(world, "limit=101")),
     (REASONED, 400, "request.reason-invalid", _without_reason),
-    (GUARDED, 401, "authentication.refused", _without_token),
+    (guarded(), 401, "authentication.refused", _without_token),
     (["admitEvent"], 401, "event.unauthenticated", _badly_signed),
     (OF_A_RUN, 404, "run.not-visible", lambda world, name: attempt(world.plain, name)),
     (["startRun"], 404, "workflow.not-served", _start_of_what_is_not_served),
@@ -179,7 +183,7 @@ TABLE: Final[list[tuple[Collection[str], int, str, Cause]]] = [
     (["admitEvent", *BODIES], 413, "request.body-too-large", _too_long),
     (BODIES, 415, "request.unsupported-media-type", _as_text),
     (STORED, 500, "runtime.failure", _on_what_is_spoiled),
-    (["live"], 500, "runtime.failure", lambda world, name: attempt(world.failing, name)),
+    (set(ALL) - set(STORED), 500, "runtime.failure", lambda world, name: attempt(world.failing, name)),
     (["admitEvent"], 503, "audit.response-unavailable", lambda world, name: attempt(world.unaudited, name)),
     (["admitEvent"], 503, "event.source-unavailable", lambda world, _: world.plain.deliver(Delivery(path=UNREADABLE))),
     (STORED, 503, "service.unavailable", lambda world, name: attempt(world.away, name)),

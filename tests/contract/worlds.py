@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from generated.coordinator.operations import OPERATIONS
 from tests.support import failing
+from tests.support.contract import stored
 from tests.support.gatehouse import Gatehouse, NewServer
 from tests.support.packages import workflow
 
@@ -124,5 +126,6 @@ class World:
 
     @cached_property
     def failing(self) -> Gatehouse:
-        """A server in which the handler of `live` fails; no state of anything makes it."""
-        return self._started(command=[sys.executable, str(Path(failing.__file__)), "live"])
+        """A server in which the handlers that touch no database fail; no state of anything makes them."""
+        names = [operation.name for operation in OPERATIONS if operation.id not in stored()]
+        return self._started(command=[sys.executable, str(Path(failing.__file__)), ",".join(names)])

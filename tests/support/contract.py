@@ -49,8 +49,41 @@ def documented() -> Iterator[Documented]:
     """Give every answer that the document knows, in its order."""
     for name, place in places().items():
         for status, response in place.content["responses"].items():
-            for code in _codes(_resolved(response)):
+            for code in _codes(resolved(response)):
                 yield Documented(name, int(status), code)
+
+
+def guarded() -> list[str]:
+    """Give the operations that take the operator's token: those with an HTTP scheme."""
+    schemes = DOCUMENT["components"]["securitySchemes"]
+    return [
+        name
+        for name, place in places().items()
+        for alternative in place.content.get("security", DOCUMENT.get("security", []))
+        if any(schemes[scheme]["type"] == "http" for scheme in alternative)
+    ]
+
+
+def stored() -> list[str]:
+    """Give the operations that touch the database: those that document that it may be away."""
+    return [answer.operation for answer in documented() if answer.code == "service.unavailable"]
+
+
+def parameters(operation: str) -> list[Mapping[str, Any]]:
+    """Give the parameters of an operation, also those of its path."""
+    path, _, content = places()[operation]
+    shared = DOCUMENT["paths"][path].get("parameters", [])
+    return [resolved(parameter) for parameter in (*shared, *content.get("parameters", []))]
+
+
+def resolved(part: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Follow references within the document to what they mean."""
+    if "$ref" not in part:
+        return part
+    found: Any = DOCUMENT
+    for name in part["$ref"].removeprefix("#/").split("/"):
+        found = found[name]
+    return resolved(found)
 
 
 def check(method: str, target: str, answer: Answer) -> None:
@@ -99,7 +132,7 @@ def _check_response(method: str, template: str, answer: Answer) -> None:
         answer.body, answer.status, dict(answer.fields), (answer.header("Content-Type") or "").lower()
     )
     _openapi().validate_response(request, response)
-    if "content" not in _resolved(DOCUMENT["paths"][template][method.lower()]["responses"][str(answer.status)]):
+    if "content" not in resolved(DOCUMENT["paths"][template][method.lower()]["responses"][str(answer.status)]):
         assert answer.body == b""
         assert answer.header("Content-Type") is None
 
@@ -133,12 +166,3 @@ def _codes(response: Mapping[str, Any]) -> list[str]:
         if "properties" in part
         for code in part["properties"]["code"]["enum"]
     ]
-
-
-def _resolved(part: Mapping[str, Any]) -> Mapping[str, Any]:
-    if "$ref" not in part:
-        return part
-    found: Any = DOCUMENT
-    for name in part["$ref"].removeprefix("#/").split("/"):
-        found = found[name]
-    return _resolved(found)

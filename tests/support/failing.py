@@ -1,4 +1,4 @@
-"""`gatehouse`, but the handler that the first argument names fails: for what no state of the database makes fail."""
+"""`gatehouse`, but the handlers that the first argument names fail: for what no state of the database makes fail."""
 
 from __future__ import annotations
 
@@ -14,5 +14,6 @@ async def _fail(*_: Any) -> NoReturn:
 
 
 if __name__ == "__main__":
-    setattr(service, sys.argv.pop(1), _fail)
+    for name in sys.argv.pop(1).split(","):
+        setattr(service, name, _fail)
     main()

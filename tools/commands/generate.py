@@ -45,11 +45,16 @@ def _generated(findings: list[Finding], target: Path, machine: bool) -> None:
 
 
 def _stub(made: Stub, machine: bool) -> None:
-    value = {"written": [str(file) for file in made.written], "serviceLine": made.service_line}
+    value = {
+        "written": [str(file) for file in made.written],
+        "serviceImport": made.service_import,
+        "serviceLine": made.service_line,
+    }
 
     def show(console: Console) -> None:
         for file in made.written:
             console.print(f"wrote into {file}")
-        console.print(f"{made.handler.with_name('service.py')} needs: {made.service_line}")
+        console.print(f"{made.service} needs two lines:")
+        console.print(f"{made.service_import}\n        {made.service_line}")
 
     emit(machine, value, show)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -95,11 +96,31 @@ def _needs_nothing(problem: ProblemContract) -> bool:
 
 
 def _test(operation: OperationContract) -> _Function:
-    name = f"test_{operation.name}_does_what_its_document_says"
-    detail = f"{operation.id} is not implemented yet: write it, and prove here what it does"
+    name = f"test_{operation.name}_answers_its_example_with_a_success"
+    statuses = sorted({answer.status for answer in operation.answers})
+    is_success = f"== {statuses[0]}" if len(statuses) == 1 else f"in {{{', '.join(map(str, statuses))}}}"
     return _Function(
-        name=name, text=f'def {name}() -> None:\n    pytest.fail("{detail}")\n', imports=("import pytest",)
+        name=name,
+        text=f"def {name}(server: Gatehouse) -> None:\n"
+        + "".join(f"    # {sentence}\n" for sentence in _arrangements(operation))
+        + f'    answer = send_example(server, "{operation.id}")\n'
+        + f'    assert answer.status {is_success}, f"{operation.id} gives no success: {{answer.body.decode()}}"\n',
+        imports=(
+            "from tests.support.examples import send_example",
+            "from tests.support.gatehouse import Gatehouse",
+        ),
     )
+
+
+def _arrangements(operation: OperationContract) -> Iterator[str]:
+    """Say what the test has to arrange before the example can lead to a success."""
+    for parameter in operation.parameters:
+        if parameter.location == "path":
+            name = parameter.field.wire
+            yield f'The "{name}" of the example has to exist: make one, and send it as {{"{name}": ...}}.'
+    if operation.schemes and all(scheme.header != "Authorization" for scheme in operation.schemes):
+        names = " or ".join(scheme.name for scheme in operation.schemes)
+        yield f"The example has no credential for {names}: send one with it."
 
 
 def _write(path: Path, function: _Function, doc: str | None) -> bool:

@@ -26,12 +26,28 @@ def test_generated_code_is_made_and_then_left_as_it_is(gatehouse: Command, proje
     assert gatehouse("generate").stdout.splitlines()[0] == "generated/runtime.py was missing"
 
 
-def test_a_stub_names_its_files_and_the_line_that_the_service_needs(gatehouse: Command, project: Path) -> None:
+def test_a_stub_names_its_files_and_the_lines_that_the_service_needs(gatehouse: Command, project: Path) -> None:
     done = gatehouse("generate", "--stub", "admitEvent")
     assert done.returncode == 0
     assert str(project / "handlers" / "coordinator" / "events.py") in done.stdout
-    assert "service.py needs: admit_event=partial(" in done.stdout
+    assert done.stdout.splitlines()[-3:] == [
+        f"{project / 'handlers' / 'coordinator' / 'service.py'} needs two lines:",
+        "from handlers.coordinator.events import admit_event",
+        "        admit_event=partial(admit_event, app),",
+    ]
     assert (project / "tests" / "handlers" / "coordinator" / "test_events.py").exists()
+
+
+def test_a_machine_reads_of_a_stub_what_a_person_reads(gatehouse: Command, project: Path) -> None:
+    done = gatehouse("generate", "--stub", "admitEvent", "--json")
+    assert json.loads(done.stdout) == {
+        "written": [
+            str(project / "handlers" / "coordinator" / "events.py"),
+            str(project / "tests" / "handlers" / "coordinator" / "test_events.py"),
+        ],
+        "serviceImport": "from handlers.coordinator.events import admit_event",
+        "serviceLine": "admit_event=partial(admit_event, app),",
+    }
 
 
 @pytest.mark.usefixtures("project")

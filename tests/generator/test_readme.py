@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import pytest
+import yaml
+
+from tests.support.gatehouse import COMMAND, Gatehouse
+from tests.support.programs import needs
+
+ROOT: Final = Path(__file__).parents[2]
+README: Final = (ROOT / "README.md").read_text("utf-8")
+WALK: Final = README.partition("## Change a document\n")[2].partition("\n## ")[0]
+DOCUMENT: Final = "spec/coordinator.yaml"
+WALKED: Final = "operationId: showVersion" in (ROOT / DOCUMENT).read_text("utf-8")
+SERVICE: Final = "handlers/coordinator/service.py"
+HANDLER: Final = "handlers/coordinator/health.py"
+STUB_TEST: Final = "tests/handlers/coordinator/test_health.py"
+
+Run: TypeAlias = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    for room in ("spec", "generated", "handlers", "storage", "tools", "tests"):
+        shutil.copytree(ROOT / room, tmp_path / room, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def run(repository: Path) -> Run:
+    """Runs a command in the copy, which then finds its own modules and not those of this repository."""
+
+    def command(*words: str) -> subprocess.CompletedProcess[str]:
+        environment = os.environ | {"PYTHONPATH": str(repository)}
+        return subprocess.run(words, cwd=repository, env=environment, capture_output=True, text=True, check=False)
+
+    return command
+
+
+@pytest.fixture
+def types(run: Run, pytestconfig: pytest.Config) -> Callable[[], list[str]]:
+    """Gives what mypy says of the files that the walk leads to; its cache is kept, since it is mostly of libraries."""
+    assert pytestconfig.cache is not None
+    options = ["--follow-imports", "silent", "--no-error-summary"]
+    cache = ["--cache-dir", str(pytestconfig.cache.mkdir("mypy"))]
+
+    def lines() -> list[str]:
+        return run(sys.executable, "-m", "mypy", *options, *cache, SERVICE, HANDLER, STUB_TEST).stdout.splitlines()
+
+    return lines
+
+
+def fences(text: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+
+
+def quoted(pattern: str) -> str:
+    """What the walk puts between backticks and begins so."""
+    found = re.search(rf"`({pattern}[^`]*)`", WALK)
+    assert found is not None, pattern
+    return found[1]
+
+
+def replace(file: Path, old: str, new: str) -> None:
+    text = file.read_text("utf-8")
+    assert text.count(old) == 1, old
+    file.write_text(text.replace(old, new), "utf-8")
+
+
+@pytest.mark.skipif(WALKED, reason="whoever changed this repository has gone the walk already")
+def test_the_walk_of_the_readme_ends_where_it_says(
+    repository: Path, run: Run, types: Callable[[], list[str]], first_state: Path
+) -> None:
+    path, schema = fences(WALK, "yaml")
+    replace(repository / DOCUMENT, "\npaths:\n", f"\npaths:\n{path}")
+    replace(repository / DOCUMENT, "\n  schemas:\n", f"\n  schemas:\n{schema}")
+    checked = run(COMMAND, "check", "spec")
+    assert checked.returncode == 0, checked.stdout
+    assert run(COMMAND, "generate").returncode == 0
+    assert (repository / quoted("generated/coordinator/operations/")).exists()
+    assert [line for line in types() if "error:" in line and quoted("Missing named argument") in line]
+
+    printed = run(*quoted(r"\.venv/bin/gatehouse generate --stub").replace(".venv/bin/gatehouse", COMMAND).split())
+    add_to_service(repository / SERVICE, *printed.stdout.splitlines()[-2:])
+    assert types() == []
+    failed = prove(run, STUB_TEST)
+    assert "1 failed" in failed.stdout
+    assert "This operation is not implemented yet." in failed.stdout
+
+    write_handler(repository / HANDLER, quoted("return "))
+    assert types() == []
+    proved = prove(run, STUB_TEST, "tests/contract/test_every_answer.py")
+    assert "4 passed" in proved.stdout, proved.stdout
+    lint(run)
+    answers_its_example(repository, first_state, yaml.safe_load(path))
+
+
+def add_to_service(service: Path, service_import: str, service_line: str) -> None:
+    replace(service, "from handlers.coordinator.health", f"{service_import}\nfrom handlers.coordinator.health")
+    replace(service, "return Service(\n", f"return Service(\n{service_line}\n")
+
+
+def write_handler(handler: Path, line: str) -> None:
+    text, raised, after = handler.read_text("utf-8").rpartition("    raise show_version_op.")
+    assert raised
+    assert after.count("\n") == 1
+    handler.write_text(f"{text}    {line}\n", "utf-8")
+
+
+def prove(run: Run, *files: str) -> subprocess.CompletedProcess[str]:
+    """Run what these files have to prove of the new operation."""
+    options = ["-q", "-p", "no:cacheprovider", "-n", "0", "-k", "showVersion or show_version"]
+    return run(sys.executable, "-m", "pytest", *options, *files)
+
+
+def lint(run: Run) -> None:
+    """Mend what `make lint` mends, after which ruff has nothing to say of what was written."""
+    ruff = [sys.executable, "-m", "ruff"]
+    for words in (["check", "--fix"], ["format"], ["check"], ["format", "--check"]):
+        done = run(*ruff, *words, "--no-cache", "handlers", STUB_TEST)
+        assert done.returncode == 0, done.stdout
+
+
+def answers_its_example(repository: Path, first_state: Path, item: Any) -> None:
+    ((path, operation),) = ((path, methods["get"]) for path, methods in item.items())
+    state = shutil.copytree(first_state, repository / ".gatehouse")
+    with Gatehouse(state, environment={"PYTHONPATH": str(repository)}) as server:
+        answer = server.send("GET", path)
+        assert answer.outcome == (200, "")
+        assert answer.json == operation["responses"]["200"]["content"]["application/json"]["example"]
+        assert operation["operationId"] in server.send("GET", "/openapi/coordinator.json").body.decode()
+
+
+@needs("bash")
+@needs("curl")
+@needs("openssl")
+def test_the_commands_of_the_readme_have_an_event_admitted(first_state: Path, tmp_path: Path) -> None:
+    (script,) = fences(README, "bash")
+    first = "server=http://127.0.0.1:8080\n"
+    assert script.startswith(first)
+    with Gatehouse(shutil.copytree(first_state, tmp_path / ".gatehouse")) as server:
+        here = script.replace(first, f"server={server.control}\n")
+        done = subprocess.run(["bash", "-c", here], cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.stdout.startswith("HTTP/1.1 204 "), done.stdout + done.stderr
+        assert server.rows()["runs"] == 1
