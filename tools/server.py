@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
+import os
 import socket
 import sys
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 import uvloop
 
@@ -40,7 +43,10 @@ def run(
 
     Raises what `Storage.open` raises, and StateError where the operator's token is none.
     """
-    with outlet(sys.stderr.fileno()) as log:
+    with contextlib.ExitStack() as opened:
+        # A process that was started without stderr has no log.
+        stderr = sys.stderr or opened.enter_context(Path(os.devnull).open("w"))
+        log = opened.enter_context(outlet(stderr.fileno()))
         configure_logging(log)
         request_log = RequestLog(log)
         uvloop.run(_run(settings, folder, sockets, sources, request_log, recovery_only=recovery_only, ready=ready))

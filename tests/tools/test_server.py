@@ -1,13 +1,15 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
+from pathlib import Path
 
 import pytest
 
 from tests.support import wire
 from tests.support.deliveries import PATH, Delivery
-from tests.support.gatehouse import Gatehouse, wait_for
+from tests.support.gatehouse import COMMAND, Gatehouse, wait_for
 from tests.support.wire import Wire
 
 
@@ -33,6 +35,19 @@ def test_a_request_that_waits_for_its_commit_is_answered_before_the_end(own_serv
         own_server.ask_to_stop()
         another.rollback()
         assert connection.read().status == 204
+
+
+@pytest.mark.parametrize("redirection", ["2>&-", "2<>log.fifo"])
+def test_a_log_that_nobody_takes_holds_up_nothing(redirection: str, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "log.fifo")
+    command = ("sh", "-c", f'cd "{tmp_path}" && exec "$@" {redirection}', "sh", COMMAND)
+    with Gatehouse(tmp_path / "state", command=command) as server:
+        with Wire(server.port) as connection:
+            # More lines than a pipe takes.
+            connection.write(wire.message("GET", "/health") * 1_500)
+            assert {connection.read().status for _ in range(1_500)} == {200}
+        assert server.deliver().status == 204
+        assert server.stop() == 0
 
 
 def test_metrics_tell_requests_by_operation_and_the_sizes_of_commits(own_server: Gatehouse) -> None:
