@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import json
+import os
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO, Final
@@ -27,6 +29,7 @@ from tools.commands.terminal import (
     Machine,
     RefusedError,
     StateOption,
+    UnreachableError,
     complain,
     emit,
     group,
@@ -90,7 +93,7 @@ def send(
         "time": event_time or delivery.now(),
         "subject": {"recordReference": record, "recordRevision": revision},
         "causation": {"hop": hop, "root": root or identity} | ({} if parent is None else {"parent": parent}),
-        "data": _data(data, data_file, DEMO_DATA if (workflow, trigger) == DEMO else None),
+        "data": _data((workflow, trigger), data, data_file),
     }
     client = Client(url or address(folder, settings, "control"))
     producer = _Producer(
@@ -104,7 +107,7 @@ def send(
         if curl:
             typer.echo(producer.curl(event, attempt))
             return
-        deliveries = [producer.deliver(event, attempt + number) for number in range(repeat + 1)]
+        deliveries = _delivered(producer, event, range(attempt, attempt + repeat + 1))
     _end(event, deliveries, machine)
 
 
@@ -140,6 +143,18 @@ class _Producer:
         return " \\\n  ".join([f"curl --include {shlex.quote(self.url)}", *options, body])
 
 
+def _delivered(producer: _Producer, event: Event, attempts: Sequence[int]) -> list[dict[str, Any]]:
+    """Deliver the event so often; an UnreachableError tells by what the event is known, as it may stand already."""
+    deliveries: list[dict[str, Any]] = []
+    try:
+        deliveries.extend(producer.deliver(event, attempt) for attempt in attempts)
+    except UnreachableError as error:
+        again = shlex.join(["--id", event.envelope["id"], "--time", event.envelope["time"]])
+        detail = f"{error.detail}\n  the event may have been admitted; send it again with the same options and {again}"
+        raise UnreachableError(detail, error.body | {"detail": detail} | _value(event, deliveries)) from None
+    return deliveries
+
+
 def _target(server: str, workflow: str, trigger: str) -> str:
     return f"{server.rstrip('/')}/v1/events/{quote(workflow, safe='')}/{quote(trigger, safe='')}"
 
@@ -153,14 +168,26 @@ def _names(pair: tuple[str, str], given: Mapping[str, str | None]) -> dict[str, 
     return {name: value for name, value in names.items() if value is not None}
 
 
-def _data(text: str | None, file: BinaryIO | None, default: str | None) -> object:
-    if (text is not None) and file is not None:
-        raise typer.BadParameter("give one of them", param_hint="--data, --data-file")
-    raw = file.read() if file is not None else (text or default or "").encode()
+def _data(pair: tuple[str, str], text: str | None, file: BinaryIO | None) -> object:
+    if text is None and file is None and pair == DEMO:
+        text = DEMO_DATA
+    if (text is None) == (file is None):
+        fault = f"an event for {pair[0]}/{pair[1]} needs one of them" if file is None else "give one of them"
+        raise typer.BadParameter(fault, param_hint="--data, --data-file")
+    raw = file.read() if file is not None else os.fsencode(text or "")
     try:
         return strict_json.loads(raw)
     except NotStrictJson as error:
-        raise typer.BadParameter(str(error).replace("The body", "the data"), param_hint="--data, --data-file") from None
+        raise typer.BadParameter(_why(raw, error), param_hint="--data, --data-file") from None
+
+
+def _why(raw: bytes, error: NotStrictJson) -> str:
+    """Say what is wrong with the data, and where, if they are no JSON at all."""
+    try:
+        json.loads(raw)
+    except (ValueError, RecursionError) as reason:
+        return f"the data is not JSON: {reason}"
+    return str(error).replace("The body", "the data")
 
 
 def _key_file(settings: Settings, workflow: str, trigger: str) -> Path:
@@ -182,15 +209,23 @@ def _usage() -> Iterator[None]:
 
 
 def _end(event: Event, deliveries: list[dict[str, Any]], machine: bool) -> None:
-    value = {"eventId": event.envelope["id"], "idempotencyKey": event.idempotency_key, "deliveries": deliveries}
-
     def show(console: Console) -> None:
-        console.print(f"event {event.envelope['id']}")
+        console.print(f"event {event.envelope['id']} of {event.envelope['time']}")
         for each in deliveries:
             console.print(
                 f"attempt {each['attempt']}: {each['status']}" + (f", run {each['runId']}" if "runId" in each else "")
             )
 
-    emit(machine, value, show)
+    emit(machine, _value(event, deliveries), show)
     if any("problem" in each for each in deliveries):
         raise typer.Exit(REFUSED)
+
+
+def _value(event: Event, deliveries: list[dict[str, Any]]) -> dict[str, Any]:
+    envelope = event.envelope
+    return {
+        "eventId": envelope["id"],
+        "time": envelope["time"],
+        "idempotencyKey": event.idempotency_key,
+        "deliveries": deliveries,
+    }

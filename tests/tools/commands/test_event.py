@@ -52,6 +52,7 @@ def test_every_part_of_the_event_can_be_chosen(gatehouse: Command, folder: State
     )
     assert json.loads(done.stdout) == {
         "eventId": "2489e9ad-2ee2-8e00-8ec9-32d5f69181c0",
+        "time": "2026-04-15T12:00:00Z",
         "idempotencyKey": "k-1",
         "deliveries": [{"attempt": 9, "status": 204, "runId": RUN}],
     }
@@ -115,19 +116,39 @@ def test_a_refused_delivery_ends_the_command_with_1_and_the_others_are_sent(
     assert done.stderr.count("trace id 4bf92f3577b34da6a3ce929d0e0e4736") == 2
 
 
-def test_a_server_that_is_not_there_ends_the_command_with_3(gatehouse: Command, folder: StateFolder) -> None:
-    done = gatehouse("event", "send", "--state", folder.path, "--url", "http://127.0.0.1:1", "--json")
-    assert (done.returncode, json.loads(done.stdout)["error"]) == (3, "unreachable")
+def test_an_event_that_nobody_answered_can_be_sent_again_by_what_is_told_of_it(
+    gatehouse: Command, folder: StateFolder, admitting: StandIn
+) -> None:
+    send = ("event", "send", "--state", folder.path, "--json", "--url")
+    lost = gatehouse(*send, "http://127.0.0.1:1")
+    told = json.loads(lost.stdout)
+    assert (lost.returncode, told["error"], told["deliveries"]) == (3, "unreachable", [])
+    options = lost.stderr.strip().partition(" send it again with the same options and ")[2].split()
+    assert options == ["--id", told["eventId"], "--time", told["time"]]
+    again = json.loads(gatehouse(*send, admitting.url, *options).stdout)
+    identity = ("eventId", "time", "idempotencyKey")
+    assert [again[name] for name in identity] == [told[name] for name in identity]
+
+
+def test_an_event_that_was_answered_is_told_with_its_time(
+    gatehouse: Command, folder: StateFolder, admitting: StandIn
+) -> None:
+    done = gatehouse("event", "send", "--state", folder.path, "--url", admitting.url)
+    envelope = json.loads(admitting.seen[0].body)
+    assert done.stdout.splitlines()[0] == f"event {envelope['id']} of {envelope['time']}"
 
 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
         (["--workflow", "w", "--data", "1"], "--source, --type, --dataschema"),
-        (["--data", "{"], "the data"),
+        (["--data", "{"], "the data is not JSON: "),
+        (["--data", ""], "the data is not JSON: "),
+        (["--data", '"\udcff"'], "the data is not JSON: "),
+        (["--data", "[" * 2000], "the data is not JSON: "),
         (["--data", '{"a":1,"a":2}'], "repeats"),
         (["--data", "9007199254740993"], "cannot be sent"),
-        (OTHERS, "the data"),
+        (OTHERS, "an event for w/t/1 needs one of them"),
         (["--data", "1", "--data-file", "-"], "give one"),
         (["--data-file", "none.json"], "No such file"),
         (["--source", "é"], "cannot be sent"),
