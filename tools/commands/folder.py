@@ -43,7 +43,8 @@ def opened(path: Path, config: Path | None = None) -> tuple[StateFolder, Setting
     folder = StateFolder(path)
     file = config or folder.settings_file
     if not file.exists():
-        raise RefusedError(f"{file} is not there; `gatehouse init --state {path}` makes it")
+        advice = "" if config else f"; `gatehouse init --state {path}` makes it"
+        raise RefusedError(f"{file} is not there{advice}")
     return folder, settings_of(folder, config)
 
 

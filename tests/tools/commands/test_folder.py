@@ -37,6 +37,14 @@ def test_a_folder_that_is_yet_to_be_made_has_the_settings_that_it_will_have(tmp_
     assert chosen.events[0].key_files == (tmp_path / "new" / "sources" / "demo.key",)
 
 
+def test_settings_that_are_missing_are_made_by_init_unless_they_were_named(tmp_path: Path) -> None:
+    with pytest.raises(RefusedError, match="gatehouse init"):
+        opened(tmp_path)
+    with pytest.raises(RefusedError) as refused:
+        opened(tmp_path, tmp_path / "other.yaml")
+    assert refused.value.detail == f"{tmp_path / 'other.yaml'} is not there"
+
+
 def test_every_finding_about_the_settings_is_told(folder: StateFolder) -> None:
     folder.settings_file.write_text("nod: a\njoin: 1\n")
     with pytest.raises(RefusedError) as refused:
