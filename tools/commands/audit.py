@@ -41,4 +41,8 @@ def verify(*, state: StateOption = DEFAULT_FOLDER, config: ConfigOption = None, 
 def _show(console: Console, found: Verification) -> None:
     for fault in found.faults:
         console.print(f"{fault.node} row {fault.seq}: {fault.what}")
-    console.print(f"{found.rows} rows, {found.lines} lines, {len(found.faults) or 'no'} faults")
+    console.print(f"{_count(found.rows, 'row')}, {_count(found.lines, 'line')}, {_count(len(found.faults), 'fault')}")
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number or 'no'} {noun}{'' if number == 1 else 's'}"

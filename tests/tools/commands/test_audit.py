@@ -17,7 +17,7 @@ def state(gatehouse: Command, tmp_path: Path) -> Path:
 
 def test_a_chain_that_holds_is_told_by_its_length(gatehouse: Command, state: Path) -> None:
     done = gatehouse("audit", "verify", "--state", state)
-    assert (done.returncode, done.stdout) == (0, "1 rows, 1 lines, no faults\n")
+    assert (done.returncode, done.stdout) == (0, "1 row, 1 line, no faults\n")
 
 
 def test_a_line_that_was_changed_is_told_by_its_row(gatehouse: Command, state: Path) -> None:
@@ -25,7 +25,7 @@ def test_a_line_that_was_changed_is_told_by_its_row(gatehouse: Command, state: P
     file.write_text(file.read_text().replace("local", "lokal"))
     done = gatehouse("audit", "verify", "--state", state)
     assert done.returncode == 1
-    assert done.stdout.splitlines()[0] == "local row 1: line changed"
+    assert done.stdout == "local row 1: line changed\n1 row, 1 line, 1 fault\n"
     value = json.loads(gatehouse("audit", "verify", "--state", state, "--json").stdout)
     assert value == {"rows": 1, "lines": 1, "faults": [{"node": "local", "seq": 1, "what": "line changed"}]}
 
