@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 from rich.console import Console
@@ -25,12 +25,21 @@ from tools.state import DEFAULT_FOLDER, StateFolder
 
 app = group()
 
+TAKEN_UP: Final = (
+    "a running server takes it up at the next new event, which is answered 409 deployment.activation-changed once"
+    " and can be sent again"
+)
+
 PackageArgument = Annotated[Path, typer.Argument(metavar="DIR", help="The folder of the package.")]
 
 
 @app.command()
 def check(package: PackageArgument, *, machine: Machine = False) -> None:
-    """Tell every fault of a package, by file, line and column."""
+    """Tell every fault of a package, by file, line and column.
+
+    A package is a folder of workflow files. The first start puts one that works into `workflows` in the state folder;
+    handlers/coordinator/workflows/format.py describes every member of a file.
+    """
     found = packages.check(package)
     findings([asdict(each) for each in found], [str(each) for each in found], f"{package} is a package", machine)
 
@@ -40,18 +49,28 @@ def apply(
     package: PackageArgument,
     *,
     force: Annotated[
-        bool, typer.Option("--force", help="Even where a workflow's id and version stood for something else before.")
+        bool,
+        typer.Option(
+            "--force",
+            help="Even where a workflow's id and version stood for another definition before; events of this workflow"
+            " are then refused with definition.refused.",
+        ),
     ] = False,
     state: StateOption = DEFAULT_FOLDER,
     config: ConfigOption = None,
     machine: Machine = False,
 ) -> None:
-    """Store a package and make it the active one."""
+    """Store a package and make it the active one.
+
+    A package is a folder of workflow files. The first start puts one that works into `workflows` in the state folder;
+    handlers/coordinator/workflows/format.py describes every member of a file.
+    """
     loaded = _loaded(package)
     folder, settings = opened(state, config)
     applied = database.run(folder, settings, lambda storage: _apply(storage, loaded, force=force))
     value = {"digest": applied.digest, "appliedAt": rfc3339(applied.applied_at)}
-    emit(machine, value, lambda console: console.print(f"{applied.digest} is active since {value['appliedAt']}"))
+    lines = f"{applied.digest} is active since {value['appliedAt']}\n{TAKEN_UP}"
+    emit(machine, value, lambda console: console.print(lines))
 
 
 @app.command("list")
@@ -87,7 +106,10 @@ async def _apply(storage: Storage, package: Package, *, force: bool) -> Applied:
 
 def _conflict(definitions: Sequence[Definition]) -> RefusedError:
     names = ", ".join(f"{each.workflow_id} version {each.version}" for each in definitions)
-    detail = f"{names}: stood for another definition before; give a new version, or refuse its events with --force"
+    detail = (
+        f"{names}: stood for another definition before; give a new version, or apply it all the same with --force:"
+        " events of this workflow are then refused with definition.refused"
+    )
     return RefusedError(detail, {"error": "definitions", "definitions": [_definition(each) for each in definitions]})
 
 

@@ -57,10 +57,18 @@ def test_a_version_that_stood_for_something_else_is_refused_unless_forced(gateho
     refused = gatehouse("workflows", "apply", state / "workflows", "--state", state, "--json")
     assert refused.returncode == 1
     assert "case-follow-up version 1" in refused.stderr
+    assert "with --force: events of this workflow are then refused with definition.refused" in refused.stderr
     assert [each["id"] for each in json.loads(refused.stdout)["definitions"]] == ["case-follow-up"]
     forced = gatehouse("workflows", "apply", state / "workflows", "--state", state, "--force")
     assert forced.returncode == 0
-    assert " is active since 20" in forced.stdout
+    first, second = forced.stdout.splitlines()
+    assert " is active since 20" in first
+    assert "409 deployment.activation-changed once" in second
+
+
+@pytest.mark.parametrize("command", ["check", "apply"])
+def test_help_says_where_the_format_is_documented(gatehouse: Command, command: str) -> None:
+    assert "handlers/coordinator/workflows/format.py" in gatehouse("workflows", command, "--help").stdout
 
 
 def test_what_is_no_package_is_not_applied(gatehouse: Command, state: Path) -> None:
