@@ -31,6 +31,7 @@ SETTINGS: Final = """\
 # GATEHOUSE_CONTROL_BIND, GATEHOUSE_INSTALLER_BIND, GATEHOUSE_JOIN_BIND, GATEHOUSE_DATABASE_URL, GATEHOUSE_NODE, …
 control:
   bind: 127.0.0.1:8080
+# For listeners to come, each with its document.
 installer:
   bind: 127.0.0.1:9443
 join:
@@ -43,12 +44,13 @@ databaseUrl: sqlite:///gatehouse.db
 node: local
 
 # Who may send events: the keys of each workflow's trigger, one file, or two while a key is being rotated.
+# A running server reads them again when this file changes; all else it reads at start.
 events:
   - workflow: case-follow-up
     trigger: case-created
     keyFiles: [sources/demo.key]
 
-# The services that workflows may call, by the names that they use: NAME: {baseUrl: https://…}
+# The services that workflows may call, by the names that they use, read at start: NAME: {baseUrl: https://…}
 connections: {}
 """
 
