@@ -35,6 +35,7 @@ _DOCS: Final = """<!doctype html>
 </html>
 """
 
+# The documents name the default ports; a trial goes to the address under which the page was opened.
 _START: Final = """window.ui = SwaggerUIBundle({
   urls: %s,
   dom_id: "#swagger-ui",
@@ -42,6 +43,11 @@ _START: Final = """window.ui = SwaggerUIBundle({
   validatorUrl: null,
   presets: [SwaggerUIBundle.presets.apis, SwaggerUIStandalonePreset],
   layout: "StandaloneLayout",
+  requestInterceptor: (request) => {
+    const target = new URL(request.url, location.href);
+    request.url = location.origin + target.pathname + target.search;
+    return request;
+  },
 });
 """
 

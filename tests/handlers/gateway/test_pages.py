@@ -45,6 +45,12 @@ def test_the_docs_offer_every_document_by_a_path_of_this_server(control: Served)
     assert '[{"name":"join","url":"openapi/join.json"},{"name":"shop","url":"openapi/shop.json"}]' in start
 
 
+def test_the_docs_send_trials_to_the_address_under_which_they_were_opened(control: Served) -> None:
+    start = control.ask("GET", "/docs/start.js").body.decode()
+    assert "requestInterceptor: (request) =>" in start
+    assert "request.url = location.origin + target.pathname + target.search;" in start
+
+
 def test_swagger_ui_knows_openapi_3_1(control: Served) -> None:
     assert b"isOAS31" in control.ask("GET", "/docs/swagger-ui-bundle.js").body
 
