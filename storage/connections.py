@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import sqlalchemy as sa
 
-from storage.errors import Unavailable
+from storage.errors import Broken, Unavailable
 
 # Every write transaction takes this advisory lock of its PostgreSQL database: what BEGIN IMMEDIATE is on SQLite.
 # Writers follow one another, so that numbers from a sequence become visible in the order in which they were given.
@@ -51,6 +51,19 @@ def is_fault(error: Exception, dialect: sa.Dialect) -> bool:
     driver: Any = dialect.loaded_dbapi
     faults = (driver.OperationalError, driver.InternalError, driver.InterfaceError, sa.exc.TimeoutError, Unavailable)
     return isinstance(error, faults) or type(error) is driver.DatabaseError
+
+
+def not_opened(error: Exception, url: str) -> Unavailable:
+    """The error that tells of a database which could not be opened or read, by its file, or by its host and port."""
+    if url.startswith("sqlite:"):
+        place = url.removeprefix("sqlite:///")
+    else:
+        parsed = sa.make_url(url)
+        place = f"PostgreSQL at {parsed.host or 'the default host'}" + (f":{parsed.port}" if parsed.port else "")
+    code = getattr(getattr(error, "orig", error), "sqlite_errorcode", None)
+    if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
+        return Broken(f"{place} is no SQLite database, or is damaged")
+    return Unavailable(f"{place} cannot be reached, read or written")
 
 
 def _sqlite(path: Path, purpose: Purpose, busy_milliseconds: int, size: int) -> sa.Engine:

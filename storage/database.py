@@ -11,9 +11,8 @@ import sqlalchemy as sa
 
 from storage.admission import RunStatements
 from storage.audit import AuditFile
-from storage.connections import engine, is_fault
+from storage.connections import engine, is_fault, not_opened
 from storage.doctor import Doctor
-from storage.errors import Unavailable
 from storage.events import Admissions
 from storage.holds import Holds, hold_state
 from storage.migrations import require_head
@@ -74,8 +73,8 @@ class Storage:
         """Open the database at `url` (sqlite:///… or postgresql://…) and bring the audit file level with the table.
 
         `on_commit` is called in the loop with the number of items of each batch. Raises SchemaOutOfDate where the
-        migrations have not been applied, Unavailable where the database cannot be reached, AuditUnavailable where the
-        audit file cannot be written, ValueError where the URL is of no such kind.
+        migrations have not been applied, Unavailable where the database cannot be reached, Broken where the SQLite file
+        is none, AuditUnavailable where the audit file cannot be written, ValueError where the URL is of no such kind.
         """
         limits = limits or Limits()
         busy = limits.busy_milliseconds
@@ -83,7 +82,7 @@ class Storage:
         reading = engine(url, "read", busy_milliseconds=busy, size=limits.readers + 1)
         audit = AuditFile(audit_file, node, reading, busy_milliseconds=busy)
         try:
-            await asyncio.to_thread(_prepare, reading, audit)
+            await asyncio.to_thread(_prepare, reading, audit, url)
         except BaseException:
             _release(audit, writing, reading)
             raise
@@ -100,14 +99,14 @@ class Storage:
         await self._readers.read(hold_state)
 
 
-def _prepare(reading: sa.Engine, audit: AuditFile) -> None:
+def _prepare(reading: sa.Engine, audit: AuditFile, url: str) -> None:
     try:
         with reading.connect() as connection, connection.begin():
             require_head(connection)
         audit.catch_up()
     except Exception as error:
         if is_fault(error, reading.dialect):
-            raise Unavailable("the database cannot be reached") from error
+            raise not_opened(error, url) from error
         raise
 
 

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 
 class StorageError(Exception):
-    """The root of every error that storage raises; its text names no SQL and no value."""
+    """The root of every error that storage raises; its text names no SQL, no value and no password."""
 
 
 class Unavailable(StorageError):
     """The database is away, locked or full, or a COMMIT has an unknown result: the work may stand, ask again later."""
+
+
+class Broken(Unavailable):
+    """The SQLite file is no database or a damaged one, which no waiting mends; raised where a database is opened."""
 
 
 class Overloaded(StorageError):

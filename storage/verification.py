@@ -16,8 +16,8 @@ import sqlalchemy as sa
 
 from storage.audit import AUDIT, HEADS, AuditFile, head_of, link_of, rows_of
 from storage.chain import GENESIS
-from storage.connections import engine, is_fault
-from storage.errors import AuditUnavailable, Unavailable
+from storage.connections import engine, is_fault, not_opened
+from storage.errors import AuditUnavailable
 from storage.migrations import require_head
 
 What = Literal[
@@ -51,7 +51,7 @@ class Verification:
 def verify(url: str, *, node: str, audit_file: Path, busy_milliseconds: int = 2000) -> Verification:
     """Check every chain of the database at `url`, and that the file holds the chain of `node`, line by line.
 
-    May run beside a server. Raises SchemaOutOfDate, and Unavailable where the database cannot be read.
+    May run beside a server. Raises SchemaOutOfDate, Unavailable where the database cannot be read, and Broken.
     """
     reading = engine(url, "read", busy_milliseconds=busy_milliseconds)
     file = AuditFile(audit_file, node, reading, busy_milliseconds=busy_milliseconds)
@@ -62,7 +62,7 @@ def verify(url: str, *, node: str, audit_file: Path, busy_milliseconds: int = 20
                 return _Check(connection, node, lines).run()
     except Exception as error:
         if is_fault(error, reading.dialect):
-            raise Unavailable("the database cannot be read") from error
+            raise not_opened(error, url) from error
         raise
     finally:
         file.close()

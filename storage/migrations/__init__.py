@@ -6,8 +6,8 @@ from typing import Final
 
 import sqlalchemy as sa
 
-from storage.connections import engine, is_fault
-from storage.errors import SchemaOutOfDate, Unavailable
+from storage.connections import engine, is_fault, not_opened
+from storage.errors import SchemaOutOfDate
 
 # The revision that the tables stand for. Alembic knows it too, but importing Alembic would slow every start.
 HEAD: Final = "0001"
@@ -16,7 +16,8 @@ HEAD: Final = "0001"
 def upgrade(url: str, *, busy_milliseconds: int = 2000) -> bool:
     """Apply what is missing, all or nothing; return whether anything was. A missing SQLite file is made.
 
-    Raises Unavailable where the database cannot be reached or another process does the same for too long.
+    Raises Unavailable where the database cannot be reached or another process does the same for too long, Broken where
+    the SQLite file is none.
     """
     creating = engine(url, "create", busy_milliseconds=busy_milliseconds)
     try:
@@ -29,7 +30,7 @@ def upgrade(url: str, *, busy_milliseconds: int = 2000) -> bool:
             return True
     except Exception as error:
         if is_fault(error, creating.dialect):
-            raise Unavailable("the database cannot be reached or written") from error
+            raise not_opened(error, url) from error
         raise
     finally:
         creating.dispose()

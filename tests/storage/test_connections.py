@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from storage.connections import engine, is_fault
+from storage.connections import engine, is_fault, not_opened
+from storage.errors import Broken
 
 
 @pytest.mark.parametrize("url", ["", "sqlite://", "sqlite:///", "sqlite:///:memory:", "mysql://a/b", "/gatehouse.db"])
@@ -81,3 +82,28 @@ def test_an_error_of_the_work_is_no_fault_of_the_database(url: str) -> None:
         assert not is_fault(caught.value, writing.dialect)
     assert not is_fault(ValueError(), writing.dialect)
     writing.dispose()
+
+
+@pytest.mark.parametrize(
+    ("url", "place"),
+    [
+        ("postgresql://gatehouse:hush@db.example:5433/gatehouse", "PostgreSQL at db.example:5433"),
+        ("postgresql://gatehouse:hu/sh@db.example/gatehouse", "PostgreSQL at db.example"),
+        ("postgresql://db.example/gatehouse?password=hush", "PostgreSQL at db.example"),
+        ("postgresql:///gatehouse?password=hush", "PostgreSQL at the default host"),
+        ("sqlite:////var/lib/gatehouse.db", "/var/lib/gatehouse.db"),
+    ],
+)
+def test_a_database_that_cannot_be_opened_is_told_by_its_place_and_without_a_password(url: str, place: str) -> None:
+    assert str(not_opened(TimeoutError("hush"), url)) == f"{place} cannot be reached, read or written"
+
+
+def test_a_file_that_is_no_database_or_is_damaged_is_broken(tmp_path: Path) -> None:
+    for content in (b"no database at all", b"SQLite format 3\0" + bytes(5000)):
+        file = tmp_path / "broken.db"
+        file.write_bytes(content)
+        broken = engine(f"sqlite:///{file}", "write")
+        with pytest.raises(sa.exc.DatabaseError) as raised, broken.connect() as connection:
+            connection.execute(sa.text("SELECT count(*) FROM sqlite_schema"))
+        broken.dispose()
+        assert isinstance(not_opened(raised.value, f"sqlite:///{file}"), Broken)

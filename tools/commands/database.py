@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from storage import migrations
 from storage.database import Limits, Storage
-from storage.errors import AuditUnavailable, Overloaded, SchemaOutOfDate, Unavailable
+from storage.errors import AuditUnavailable, Broken, Overloaded, SchemaOutOfDate, Unavailable
 from tools.commands.terminal import RefusedError, UnreachableError
 from tools.settings import Settings
 from tools.state import StateFolder
@@ -36,7 +36,7 @@ async def _run(folder: StateFolder, settings: Settings, work: Callable[[Storage]
 def migrate(settings: Settings, *, also_postgresql: bool) -> None:
     """Bring the schema to what this version needs: on SQLite always, on PostgreSQL where that was asked for.
 
-    Raises UnreachableError.
+    Raises RefusedError and UnreachableError.
     """
     if also_postgresql or settings.database_url.startswith("sqlite:"):
         with told():
@@ -53,7 +53,7 @@ def told() -> Iterator[None]:
     """Tell what storage raises as a command's fault."""
     try:
         yield
+    except (Broken, SchemaOutOfDate, AuditUnavailable) as error:
+        raise RefusedError(str(error)) from None
     except (Unavailable, Overloaded) as error:
         raise UnreachableError(f"the database does not answer: {error}") from None
-    except (SchemaOutOfDate, AuditUnavailable) as error:
-        raise RefusedError(str(error)) from None

@@ -40,3 +40,4 @@ def test_a_database_that_is_not_there_is_unreachable(gatehouse: Command, state: 
     (state / "gatehouse.db").unlink()
     done = gatehouse("audit", "verify", "--state", state, "--json")
     assert (done.returncode, json.loads(done.stdout)["error"]) == (3, "unreachable")
+    assert f"{state}/gatehouse.db" in done.stderr

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from storage.database import Limits, Storage
-from storage.errors import AuditUnavailable, Overloaded, SchemaOutOfDate, Unavailable
+from storage.errors import AuditUnavailable, Broken, Overloaded, SchemaOutOfDate, Unavailable
 from tools.commands import database
 from tools.commands.terminal import CommandError, RefusedError, UnreachableError
 from tools.settings import Settings, parse
@@ -43,7 +43,17 @@ def test_migrating_postgresql_is_left_to_those_who_ask(empty: StateFolder) -> No
     database.migrate(away, also_postgresql=False)
     with pytest.raises(UnreachableError) as fault:
         database.migrate(away, also_postgresql=True)
+    assert "127.0.0.1:1 " in fault.value.detail
     assert "hush" not in fault.value.detail
+
+
+@pytest.mark.parametrize("text", ["no database at all", "SQLite format 3\0" + "x" * 5000])
+def test_a_file_that_is_no_database_is_refused_by_its_name(empty: StateFolder, text: str) -> None:
+    empty.database.write_text(text)
+    with pytest.raises(RefusedError, match=f"{empty.database} is no SQLite database"):
+        database.migrate(settings(empty), also_postgresql=False)
+    with pytest.raises(RefusedError, match=f"{empty.database} is no SQLite database"):
+        database.run(empty, settings(empty), ready)
 
 
 def test_the_limits_are_those_of_the_settings(empty: StateFolder) -> None:
@@ -57,6 +67,7 @@ def test_the_limits_are_those_of_the_settings(empty: StateFolder) -> None:
     [
         (Unavailable("away"), UnreachableError),
         (Overloaded("busy"), UnreachableError),
+        (Broken("no database"), RefusedError),
         (SchemaOutOfDate("old"), RefusedError),
         (AuditUnavailable("full"), RefusedError),
     ],
