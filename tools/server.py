@@ -16,7 +16,7 @@ import uvloop
 from handlers.coordinator.api import coordinator_api, coordinator_document
 from handlers.coordinator.app import App
 from handlers.coordinator.deployment import Deployment
-from handlers.coordinator.operator import OperatorTokens
+from handlers.coordinator.operator_token import OperatorTokens
 from handlers.coordinator.sources import Sources
 from handlers.gateway.faults import Api
 from handlers.gateway.listener import Listener

@@ -11,7 +11,7 @@ from typing import Final
 from generated.coordinator.operations import OPERATIONS
 from generated.coordinator.security import Authenticators
 from handlers.coordinator.app import App
-from handlers.coordinator.operator import OperatorTokens
+from handlers.coordinator.operator_token import OperatorTokens
 from handlers.coordinator.service import service
 from handlers.coordinator.signature import registry_signature
 from handlers.coordinator.sources import Sources

@@ -9,7 +9,7 @@ from pathlib import Path
 from handlers.coordinator.api import coordinator_api
 from handlers.coordinator.app import App
 from handlers.coordinator.deployment import Deployment
-from handlers.coordinator.operator import OperatorTokens
+from handlers.coordinator.operator_token import OperatorTokens
 from handlers.coordinator.sources import Sources
 from handlers.gateway.listener import Listener
 from handlers.gateway.telemetry import Metrics, RequestLog
