@@ -65,12 +65,28 @@ _BIND: Final = re.compile(
 )
 
 
+_NO_DATABASE: Final = PydanticCustomError("database", "must be sqlite:///PATH or postgresql://…")
+
+
 def _database_url(url: str) -> str:
     if url.startswith("postgresql://"):
-        return url
+        return _postgresql_url(url)
     path = url.removeprefix(_SQLITE)
     if path == url or path in ("", ":memory:") or "?" in path:
-        raise PydanticCustomError("database", "must be sqlite:///PATH or postgresql://…")
+        raise _NO_DATABASE
+    return url
+
+
+def _postgresql_url(url: str) -> str:
+    # Imported here, since most commands and most servers never meet such a URL.
+    from psycopg import ProgrammingError, conninfo  # noqa: PLC0415
+    from sqlalchemy import make_url  # noqa: PLC0415
+    from sqlalchemy.exc import ArgumentError  # noqa: PLC0415
+
+    try:
+        conninfo.make_conninfo(**{name: str(value) for name, value in make_url(url).query.items()})
+    except (ValueError, ArgumentError, ProgrammingError):
+        raise _NO_DATABASE from None
     return url
 
 

@@ -206,6 +206,22 @@ def hold(file: Path, refusal: str | None = None) -> Iterator[Lock]:
         os.close(descriptor)
 
 
+def noted(file: Path) -> str:
+    """Return what the holder of a lock has noted in it, or "" where nobody holds it.
+
+    A server that was killed leaves its note behind, and whoever listens at that address now is not it.
+    """
+    try:
+        with file.open(encoding="ascii") as stream:
+            try:
+                fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return stream.read().strip()
+    except FileNotFoundError:
+        pass
+    return ""
+
+
 def _flock(descriptor: int, refusal: str | None) -> None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX if refusal is None else fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -72,7 +72,7 @@ class Server(uvicorn.Server):
 
 
 async def serve(bound: Sequence[Bound], on_stop: Callable[[], None] = lambda: None) -> None:
-    """Serve until SIGTERM or SIGINT; `on_stop` is called at the signal, before connections are closed."""
+    """Serve until SIGTERM, SIGINT or SIGHUP; `on_stop` is called at the signal, before connections are closed."""
     servers = [Server(each) for each in bound]
     loop = asyncio.get_running_loop()
 
@@ -81,7 +81,7 @@ async def serve(bound: Sequence[Bound], on_stop: Callable[[], None] = lambda: No
         for server in servers:
             server.should_exit = True
 
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         loop.add_signal_handler(number, stop)
     await asyncio.gather(*(server.serve(sockets=[each.socket]) for server, each in zip(servers, bound, strict=True)))
 

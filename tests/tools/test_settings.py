@@ -171,6 +171,9 @@ def test_variables_that_others_set_are_not_settings(monkeypatch: pytest.MonkeyPa
         "sqlite:///",
         "sqlite:///:memory:",
         "sqlite:///hush?mode=ro",
+        "postgresql://u:hush@[::1/db",
+        "postgresql://u:hush@h:port/db",
+        "postgresql://u:p@h/db?hush=1",
     ],
 )
 def test_a_database_url_that_is_refused_is_not_shown(monkeypatch: pytest.MonkeyPatch, url: str) -> None:

@@ -260,3 +260,14 @@ def test_a_file_is_replaced_whole_with_its_mode(tmp_path: Path) -> None:
     assert file.read_bytes() == b"new"
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert [each.name for each in tmp_path.iterdir()] == ["secret"]
+
+
+def test_a_note_is_believed_only_while_its_lock_is_held(tmp_path: Path) -> None:
+    file = tmp_path / "lock.control"
+    assert state.noted(file) == ""
+    with state.hold(file) as lock:
+        lock.note("http://127.0.0.1:8080\n")
+        assert state.noted(file) == "http://127.0.0.1:8080"
+        left = file.read_text()
+    file.write_text(left)
+    assert state.noted(file) == ""

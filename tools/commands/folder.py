@@ -13,7 +13,7 @@ from tools import settings, state
 from tools.commands.terminal import RefusedError
 from tools.settings import ListenerName, Settings
 from tools.settingsfile import SettingsError
-from tools.state import StateError, StateFolder
+from tools.state import StateError, StateFolder, noted
 
 
 @contextlib.contextmanager
@@ -64,12 +64,9 @@ def operator_token(folder: StateFolder) -> str:
 
 def address(folder: StateFolder, chosen: Settings, listener: ListenerName) -> str:
     """Return the URL of a listener: where a running server says it listens, else where the settings put it."""
-    try:
-        noted = folder.lock_file(listener).read_text(encoding="ascii").strip()
-    except FileNotFoundError:
-        noted = ""
-    if noted:
-        return noted
+    running = noted(folder.lock_file(listener))
+    if running:
+        return running
     bind = chosen.bind(listener)
     if bind.port == 0:
         raise typer.BadParameter(
