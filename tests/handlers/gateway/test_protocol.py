@@ -20,6 +20,7 @@ from handlers.gateway.exchange import FAULT
 from handlers.gateway.protocol import GatewayProtocol
 from tests.handlers.gateway.certificates import Certificates
 from tests.handlers.gateway.serving import JSON, OPERATOR, Served, ends, over_tls
+from tests.support.programs import needs
 from tests.support.wire import PATIENCE_SECONDS, Answer, Wire, message
 
 HOST = b"Host: shop.test\r\n"
@@ -221,6 +222,7 @@ def test_an_offer_to_upgrade_is_ignored_and_the_request_served(control: Served, 
         assert wire.read().status == 204
 
 
+@needs("curl")
 def test_curl_may_offer_http_2_with_a_body(control: Served) -> None:
     url = f"http://127.0.0.1:{control.port}/v1/items/a"
     command = ["curl", "--http2", "-sS", "-w", "%{http_code}", "--json", '{"text": "hello"}', url]
