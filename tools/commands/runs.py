@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from tools.commands.client import UrlOption, operator
 from tools.commands.terminal import ConfigOption, Machine, StateOption, emit, group, plain
@@ -71,7 +71,9 @@ def _path(run: str) -> str:
 
 
 def _table(console: Console, runs: list[dict[str, Any]]) -> None:
-    table = Table("run", "workflow", "version", "state", "step", "admitted", box=None)
+    # An id or a time that is cut short is of no use to anyone.
+    names = ("run", "workflow", "version", "state", "step", "admitted")
+    table = Table(*(Column(name, overflow="fold") for name in names), box=None)
     for run in runs:
         names = ("runId", "workflowId", "workflowVersion", "state", "step", "admittedAt")
         table.add_row(*(_text(run.get(name)) for name in names))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -66,7 +67,8 @@ def emit(machine: bool, value: Any, show: Callable[[Console], None]) -> None:
     if machine:
         typer.echo(json.dumps(value, ensure_ascii=False))
     else:
-        width = max(shutil.get_terminal_size((_WIDTH, 0)).columns, 100)
+        # What goes to a file or a program is as wide as it needs to be, whatever COLUMNS says.
+        width = max(shutil.get_terminal_size().columns, 100) if sys.stdout.isatty() else _WIDTH
         show(Console(width=width, soft_wrap=True, highlight=False, markup=False, emoji=False))
 
 
