@@ -33,7 +33,6 @@ from tools.settingsfile import SettingsError, SettingsText
 
 ListenerName = Literal["control", "installer", "join"]
 
-ENVIRONMENT_PREFIX: Final = "GATEHOUSE_"
 # An install plan's commands find these in their environment, and such a command may be gatehouse itself.
 _FOREIGN: Final = frozenset({"GATEHOUSE_ATTEMPT", "GATEHOUSE_NODE_YAML"})
 # Kubernetes sets these for a Service whose name begins with gatehouse.

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import contextlib
-import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +10,7 @@ import pytest
 from tests.durability.ledger import Ledger
 from tests.durability.process import Used, used
 from tests.durability.slow import SlowClients
-from tests.storage.postgresql import MissingError, Server, serving
+from tests.storage.postgresql import Server, serving_or_skipped
 from tests.support.gatehouse import Gatehouse, NewServer
 
 
@@ -27,13 +25,7 @@ def on_postgresql(new_server: NewServer, url: str) -> Gatehouse:
 @pytest.fixture(scope="session")
 def postgresql() -> Iterator[Server]:
     """A PostgreSQL server of these tests' own."""
-    with contextlib.ExitStack() as stack:
-        try:
-            started = stack.enter_context(serving())
-        except MissingError as error:
-            if os.environ.get("CI") == "true":
-                raise
-            pytest.skip(str(error))
+    with serving_or_skipped() as started:
         yield started
 
 

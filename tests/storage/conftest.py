@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import secrets
 import shutil
 from collections.abc import AsyncIterator, Iterator
@@ -13,7 +11,7 @@ import pytest
 
 from storage import migrations
 from storage.database import Storage
-from tests.storage.postgresql import MissingError, Server, serving
+from tests.storage.postgresql import Server, serving_or_skipped
 from tests.storage.work import PACKAGE, open_storage
 
 
@@ -31,13 +29,7 @@ def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def postgresql() -> Iterator[Server]:
-    with contextlib.ExitStack() as stack:
-        try:
-            server = stack.enter_context(serving())
-        except MissingError as error:
-            if os.environ.get("CI") == "true":
-                raise
-            pytest.skip(str(error))
+    with serving_or_skipped() as server:
         server.create("migrated")
         migrations.upgrade(server.url("migrated"))
         yield server

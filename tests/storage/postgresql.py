@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psycopg
+import pytest
 from psycopg import sql
 
 USER = "gatehouse"
@@ -74,6 +75,19 @@ def serving() -> Iterator[Server]:
         raise MissingError(f"PostgreSQL does not run here: {error} {output}") from error
     finally:
         shutil.rmtree(home)
+
+
+@contextlib.contextmanager
+def serving_or_skipped() -> Iterator[Server]:
+    """Do what `serving` does; where that cannot be done, skip the tests with the reason, but never in CI."""
+    with contextlib.ExitStack() as stack:
+        try:
+            server = stack.enter_context(serving())
+        except MissingError as error:
+            if os.environ.get("CI") == "true":
+                raise
+            pytest.skip(str(error))
+        yield server
 
 
 def _binaries() -> Path:

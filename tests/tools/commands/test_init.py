@@ -1,8 +1,6 @@
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import sqlite3
 import stat
 import subprocess
@@ -12,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.storage.postgresql import MissingError, Server, serving
+from tests.storage.postgresql import Server, serving_or_skipped
 from tests.support.gatehouse import wait_for
 from tests.tools.commands.conftest import GATEHOUSE, Command
 from tools.commands import database, init
@@ -34,13 +32,7 @@ class KilledError(Exception):
 
 @pytest.fixture(scope="module")
 def postgresql() -> Iterator[Server]:
-    with contextlib.ExitStack() as stack:
-        try:
-            server = stack.enter_context(serving())
-        except MissingError as error:
-            if os.environ.get("CI") == "true":
-                raise
-            pytest.skip(str(error))
+    with serving_or_skipped() as server:
         yield server
 
 
