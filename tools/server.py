@@ -16,7 +16,6 @@ import uvloop
 from handlers.coordinator.api import coordinator_api, coordinator_document
 from handlers.coordinator.app import App
 from handlers.coordinator.deployment import Deployment
-from handlers.coordinator.operator_token import OperatorTokens
 from handlers.coordinator.sources import Sources
 from handlers.gateway.faults import Api
 from handlers.gateway.listener import Listener
@@ -99,5 +98,4 @@ async def _coordinator(settings: Settings, folder: StateFolder, storage: Storage
     connections = {name: each.model_dump(by_alias=True) for name, each in settings.connections.items()}
     deployment = Deployment(storage.workflows, connections)
     await deployment.load()
-    tokens = OperatorTokens(folder.read_secret(folder.operator_token))
-    return coordinator_api(App(storage, deployment), sources, tokens)
+    return coordinator_api(App(storage, deployment), sources, folder.read_secret(folder.operator_token))

@@ -9,12 +9,12 @@ from importlib.resources import files
 from typing import Final
 
 from generated.coordinator.operations import OPERATIONS
-from generated.coordinator.security import Authenticators
+from generated.coordinator.security import Authenticators, OperatorToken
 from handlers.coordinator.app import App
-from handlers.coordinator.operator_token import OperatorTokens
 from handlers.coordinator.service import service
 from handlers.coordinator.signature import registry_signature
 from handlers.coordinator.sources import Sources
+from handlers.gateway.bearer import Operator
 from handlers.gateway.faults import Api, Fault
 
 FAULTS: Final[Mapping[Fault, Sequence[str]]] = {
@@ -37,7 +37,7 @@ def coordinator_document() -> bytes:
     return files("generated.coordinator").joinpath("contract.json").read_bytes()
 
 
-def coordinator_api(app: App, sources: Sources, tokens: OperatorTokens) -> Api:
+def coordinator_api(app: App, sources: Sources, operator_token: str) -> Api:
     """Return the coordinator for a listener."""
     return Api(
         name="coordinator",
@@ -47,7 +47,7 @@ def coordinator_api(app: App, sources: Sources, tokens: OperatorTokens) -> Api:
         service=service(app),
         authenticators=Authenticators(
             registry_signature=partial(registry_signature, sources),
-            operator_token=tokens.authenticate,
+            operator_token=Operator(operator_token, OperatorToken()).authenticate,
         ),
         schemes={"registrySignature": "control", "operatorToken": "control"},
         faults=FAULTS,

@@ -6,7 +6,7 @@ from generated.coordinator import models
 from generated.coordinator.operations import doctor as op
 from handlers.coordinator.app import App
 from handlers.coordinator.holds import holds_model
-from handlers.coordinator.times import rfc3339
+from handlers.gateway.times import rfc3339
 from storage.doctor import ActivePackage
 
 

@@ -17,8 +17,8 @@ from generated.coordinator.operations import list_runs as list_op
 from generated.coordinator.operations import start_run as start_op
 from handlers.coordinator.app import App
 from handlers.coordinator.conflicts import CONFLICT_DETAILS
-from handlers.coordinator.times import rfc3339
 from handlers.coordinator.workflows.active import ActivePackage, input_of_start
+from handlers.gateway.times import rfc3339
 from storage.refusals import Refusal, Refused
 from storage.runs import Run, Start, Step
 

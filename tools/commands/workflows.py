@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from handlers.coordinator.times import rfc3339
+from handlers.gateway.times import rfc3339
 from handlers.coordinator.workflows import package as packages
 from handlers.coordinator.workflows.package import Package, RefusedPackageError
 from storage.database import Storage

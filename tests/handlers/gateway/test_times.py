@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from handlers.coordinator.times import rfc3339
+from handlers.gateway.times import rfc3339
 
 
 @pytest.mark.parametrize(
