@@ -1,22 +1,36 @@
-"""Holds each answer of a server to the coordinator's document, by openapi-core and by what design.md adds to it."""
+"""Holds each answer of a server to the document of its path, by openapi-core and by what design.md adds to it."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from functools import cache
-from typing import Any, Final, NamedTuple
+from importlib.resources import files
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from openapi_core import Config, OpenAPI
 from openapi_core.testing import MockRequest, MockResponse
 
-from handlers.coordinator.api import coordinator_document
 from tests.support.wire import Answer
 
-DOCUMENT: Final[dict[str, Any]] = json.loads(coordinator_document())
+ApiName: TypeAlias = Literal["coordinator", "join"]
+ListenerName: TypeAlias = Literal["control", "join"]
+
 PROBLEM: Final = "application/problem+json"
 METHODS: Final = {"get", "post", "put", "patch", "delete"}
+JOIN_PREFIX: Final = "/v1/join/"
+
+# What a problem names its request's identity, and the members that it has beside the ones of every problem.
+IDENTITIES: Final[dict[ApiName, str]] = {"coordinator": "traceId", "join": "requestId"}
+MEMBERS: Final[dict[str, Set[str]]] = {
+    "INVALID_INPUT": {"errors"},
+    "JOIN_APPROVAL_REFUSED": {"errors"},
+    "JOIN_NOT_IN_TURN": {"details"},
+    "JOIN_ENDED": {"details"},
+}
+# What the document leaves open, since it differs by listener.
+REALMS: Final[dict[ListenerName, str]] = {"control": 'Bearer realm="gatehouse"', "join": 'Bearer realm="join"'}
 
 
 class Documented(NamedTuple):
@@ -35,115 +49,133 @@ class Place(NamedTuple):
     content: Mapping[str, Any]
 
 
-def places() -> dict[str, Place]:
+@cache
+def document(api: ApiName = "coordinator") -> dict[str, Any]:
+    """Return an API's document, as it is served."""
+    found: dict[str, Any] = json.loads(files(f"generated.{api}").joinpath("contract.json").read_bytes())
+    return found
+
+
+@cache
+def places(api: ApiName = "coordinator") -> Mapping[str, Place]:
     """Every operation, by its operationId."""
     return {
         operation["operationId"]: Place(path, method.upper(), operation)
-        for path, item in DOCUMENT["paths"].items()
+        for path, item in document(api)["paths"].items()
         for method, operation in item.items()
         if method in METHODS
     }
 
 
-def documented() -> Iterator[Documented]:
+def documented(api: ApiName = "coordinator") -> Iterator[Documented]:
     """Give every answer that the document knows, in its order."""
-    for name, place in places().items():
+    for name, place in places(api).items():
         for status, response in place.content["responses"].items():
-            for code in _codes(resolved(response)):
+            for code in _codes(resolved(response, api)):
                 yield Documented(name, int(status), code)
 
 
-def guarded() -> list[str]:
-    """Give the operations that take the operator's token: those with an HTTP scheme."""
-    schemes = DOCUMENT["components"]["securitySchemes"]
+def guarded(api: ApiName = "coordinator") -> list[str]:
+    """Give the operations that take the operator's token."""
     return [
         name
-        for name, place in places().items()
-        for alternative in place.content.get("security", DOCUMENT.get("security", []))
-        if any(schemes[scheme]["type"] == "http" for scheme in alternative)
+        for name, place in places(api).items()
+        if any("operatorToken" in each for each in place.content.get("security", document(api).get("security", [])))
     ]
 
 
-def stored() -> list[str]:
+def stored(api: ApiName = "coordinator") -> list[str]:
     """Give the operations that touch the database: those that document that it may be away."""
-    return [answer.operation for answer in documented() if answer.code == "service.unavailable"]
+    return [answer.operation for answer in documented(api) if answer.code in {"service.unavailable", "UNAVAILABLE"}]
 
 
-def parameters(operation: str) -> list[Mapping[str, Any]]:
+def parameters(operation: str, api: ApiName = "coordinator") -> list[Mapping[str, Any]]:
     """Give the parameters of an operation, also those of its path."""
-    path, _, content = places()[operation]
-    shared = DOCUMENT["paths"][path].get("parameters", [])
-    return [resolved(parameter) for parameter in (*shared, *content.get("parameters", []))]
+    path, _, content = places(api)[operation]
+    shared = document(api)["paths"][path].get("parameters", [])
+    return [resolved(parameter, api) for parameter in (*shared, *content.get("parameters", []))]
 
 
-def resolved(part: Mapping[str, Any]) -> Mapping[str, Any]:
+def resolved(part: Mapping[str, Any], api: ApiName = "coordinator") -> Mapping[str, Any]:
     """Follow references within the document to what they mean."""
     if "$ref" not in part:
         return part
-    found: Any = DOCUMENT
+    found: Any = document(api)
     for name in part["$ref"].removeprefix("#/").split("/"):
         found = found[name]
-    return resolved(found)
+    return resolved(found, api)
 
 
-def check(method: str, target: str, answer: Answer) -> None:
-    """Fail where an answer is not one that the document has for this request."""
+def api_of(path: str, listener: ListenerName) -> ApiName:
+    """Return the API in whose shape a listener answers a path."""
+    return "join" if listener == "join" or path.startswith(JOIN_PREFIX) else "coordinator"
+
+
+def check(method: str, target: str, answer: Answer, listener: ListenerName = "control") -> None:
+    """Fail where an answer is not one that the document has for this request on this listener."""
     identity = answer.header("X-Request-Id")
     assert identity is not None
     assert re.fullmatch("[0-9a-f]{32}", identity), identity
-    if answer.header("Content-Type") == PROBLEM and method != "HEAD":
-        _check_problem(answer, identity)
     path = target.partition("?")[0]
-    template = next((template for template in DOCUMENT["paths"] if _pattern(template).fullmatch(path)), None)
+    api = api_of(path, listener)
+    if answer.header("Content-Type") == PROBLEM and method != "HEAD":
+        _check_problem(api, listener, answer, identity)
+    template = next((template for template in document(api)["paths"] if _pattern(template).fullmatch(path)), None)
     if template is None:
         return
-    carried = _carried(template)
-    if answer.status == 405:
+    carried = _carried(api, listener, template)
+    if not carried:
+        assert answer.status == 404
+    elif answer.status == 405:
         assert method not in carried
         assert answer.header("Allow") == ", ".join(sorted(carried))
         for each in carried - {"HEAD"}:
-            _check_response(each, template, answer)
+            if "405" in document(api)["paths"][template][each.lower()]["responses"]:
+                _check_response(api, each, template, answer)
     elif method != "HEAD":
-        _check_response(method, template, answer)
+        _check_response(api, method, template, answer)
 
 
-def _check_problem(answer: Answer, identity: str) -> None:
+def _check_problem(api: ApiName, listener: ListenerName, answer: Answer, identity: str) -> None:
     problem = answer.json
-    known = DOCUMENT["x-problems"][problem["code"]]
-    assert problem == {
+    known = document(api)["x-problems"][problem["code"]]
+    beside = MEMBERS.get(problem["code"], set())
+    assert beside <= problem.keys()
+    assert {name: value for name, value in problem.items() if name not in beside} == {
         "code": problem["code"],
         "detail": problem["detail"],
         "status": answer.status,
         "title": known["title"],
-        "traceId": identity,
+        IDENTITIES[api]: identity,
         "type": known["type"],
     }
     assert problem["detail"]
+    assert problem.get("errors") != []
     assert known["status"] == answer.status
     for name, value in known.get("headers", {}).items():
         given = answer.header(name)
-        assert given == value if isinstance(value, str) else given is not None, name
+        expected = REALMS[listener] if name == "WWW-Authenticate" and value is None else value
+        assert given == expected if isinstance(expected, str) else given is not None, name
     assert (answer.header("Retry-After") in {"1", "5"}) is (answer.status in {429, 503})
 
 
-def _check_response(method: str, template: str, answer: Answer) -> None:
-    request = MockRequest(DOCUMENT_URL, method, re.sub(r"\{[^}]*\}", "x", template))
+def _check_response(api: ApiName, method: str, template: str, answer: Answer) -> None:
+    operation = document(api)["paths"][template][method.lower()]
+    server = operation.get("servers", document(api).get("servers"))[0]["url"]
+    request = MockRequest(server, method, re.sub(r"\{[^}]*\}", "x", template))
     response = MockResponse(
         answer.body, answer.status, dict(answer.fields), (answer.header("Content-Type") or "").lower()
     )
-    _openapi().validate_response(request, response)
-    if "content" not in resolved(DOCUMENT["paths"][template][method.lower()]["responses"][str(answer.status)]):
+    _openapi(api).validate_response(request, response)
+    if "content" not in resolved(operation["responses"][str(answer.status)], api):
         assert answer.body == b""
         assert answer.header("Content-Type") is None
 
 
-DOCUMENT_URL: Final = "http://127.0.0.1:8080"
-
-
 @cache
-def _openapi() -> OpenAPI:
+def _openapi(api: ApiName) -> OpenAPI:
     # Without a deserializer for it openapi-core refuses every problem, also those that are right.
-    return OpenAPI.from_dict(DOCUMENT, config=Config(extra_media_type_deserializers={PROBLEM: json.loads}))
+    return OpenAPI.from_dict(document(api), config=Config(extra_media_type_deserializers={PROBLEM: json.loads}))
 
 
 @cache
@@ -151,8 +183,14 @@ def _pattern(template: str) -> re.Pattern[str]:
     return re.compile("[^/]+".join(re.escape(part) for part in re.split(r"\{[^}]*\}", template)))
 
 
-def _carried(template: str) -> set[str]:
-    methods = {method.upper() for method in DOCUMENT["paths"][template] if method in METHODS}
+@cache
+def _carried(api: ApiName, listener: ListenerName, template: str) -> Set[str]:
+    """Which methods of a path a listener carries."""
+    methods = {
+        place.method
+        for place in places(api).values()
+        if place.path == template and listener in place.content["x-listeners"]
+    }
     return methods | ({"HEAD"} if "GET" in methods else set())
 
 

@@ -6,7 +6,7 @@ from generated.coordinator.operations import OPERATIONS
 from generated.coordinator.security import Authenticators
 from handlers.coordinator.api import FAULTS, coordinator_document
 from handlers.gateway.faults import Fault
-from tests.support.contract import DOCUMENT, places
+from tests.support.contract import document, places
 from tests.support.gatehouse import Gatehouse
 
 AUTHORED = Path(__file__).parents[3] / "generated/coordinator/contract.json"
@@ -28,13 +28,13 @@ def test_every_operation_of_the_document_is_on_the_listener(server: Gatehouse) -
 
 def test_each_fault_of_the_gateway_has_a_code_of_the_document() -> None:
     assert FAULTS.keys() == set(Fault)
-    assert {code for codes in FAULTS.values() for code in codes} <= DOCUMENT["x-problems"].keys()
+    assert {code for codes in FAULTS.values() for code in codes} <= document()["x-problems"].keys()
 
 
 def test_each_security_scheme_has_an_authenticator() -> None:
     schemes = {scheme.field for operation in OPERATIONS for scheme in operation.schemes}
     assert schemes == set(Authenticators.__dataclass_fields__)
-    assert len(schemes) == len(DOCUMENT["components"]["securitySchemes"])
+    assert len(schemes) == len(document()["components"]["securitySchemes"])
 
 
 def test_what_no_operation_has_is_answered_in_the_shape_of_the_document(server: Gatehouse) -> None:

@@ -3,15 +3,14 @@ from __future__ import annotations
 from handlers.coordinator import events, runs
 from handlers.coordinator.conflicts import CONFLICT_DETAILS
 from storage.refusals import Refusal
-from tests.support.contract import DOCUMENT, places
+from tests.support.contract import places, resolved
 from tests.support.deliveries import Delivery
 from tests.support.gatehouse import Gatehouse, NewServer
 from tests.support.packages import workflow
 
 
 def codes(operation: str, status: str) -> set[str]:
-    response = places()[operation].content["responses"][status]
-    found = DOCUMENT["components"]["responses"][response["$ref"].rpartition("/")[2]] if "$ref" in response else response
+    found = resolved(places()[operation].content["responses"][status])
     return set(found["content"]["application/problem+json"]["schema"]["allOf"][1]["properties"]["code"]["enum"])
 
 
