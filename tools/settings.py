@@ -7,12 +7,13 @@ password in a database URL, which no message and no repr shows.
 from __future__ import annotations
 
 import difflib
+import ipaddress
 import os
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, Self, TypeAlias, get_origin
 from urllib.parse import urlsplit
 
 from pydantic import (
@@ -23,6 +24,9 @@ from pydantic import (
     Field,
     PlainValidator,
     ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
 )
 from pydantic.alias_generators import to_camel
 from pydantic_core import ErrorDetails, PydanticCustomError
@@ -32,6 +36,7 @@ from tools import settingsfile
 from tools.settingsfile import SettingsError, SettingsText
 
 ListenerName = Literal["control", "installer", "join"]
+Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 # An install plan's commands find these in their environment, and such a command may be gatehouse itself.
 _FOREIGN: Final = frozenset({"GATEHOUSE_ATTEMPT", "GATEHOUSE_NODE_YAML"})
@@ -111,6 +116,21 @@ def _count(value: object) -> int:
 Count = Annotated[int, BeforeValidator(_count)]
 
 
+def _switch(value: object) -> bool:
+    if isinstance(value, bool):
+        return value
+    if value not in ("true", "false"):
+        raise PydanticCustomError("switch", "must be true or false")
+    return value == "true"
+
+
+def _network(value: object) -> Network:
+    try:
+        return ipaddress.ip_network(value if isinstance(value, str) else "")
+    except ValueError:
+        raise PydanticCustomError("network", "must be an address or a network, such as 10.0.0.0/24") from None
+
+
 class _Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=to_camel, hide_input_in_errors=True)
 
@@ -119,6 +139,64 @@ class Listener(_Part):
     """One of the three listeners."""
 
     bind: Annotated[Bind, PlainValidator(Bind.parse)]
+
+
+class Join(Listener):
+    """The join listener: how nodes reach it, and how long the one whose turn it is may be silent.
+
+    `trusted_proxies` are those whose Client-Cert header counts (RFC 9440).
+    """
+
+    bind: Annotated[Bind, PlainValidator(Bind.parse)] = Bind("127.0.0.1", 8443)
+    trusted_proxies: tuple[Annotated[Network, PlainValidator(_network)], ...] = ()
+    tls: Annotated[bool, PlainValidator(_switch)] = True
+    turn_timeout_seconds: Count = Field(default=600, ge=1, le=86_400)
+
+    @field_validator("tls")
+    @classmethod
+    def _told_by_whom(cls, tls: bool, info: ValidationInfo) -> bool:
+        if not tls and info.data.get("trusted_proxies") == ():
+            raise PydanticCustomError("tls", "must be true, unless trustedProxies names who ends TLS before it")
+        return tls
+
+
+class Raft(_Part):
+    """A raft that each node joins; `endpoints` and the files are an etcd cluster's, `ledger` is our own database."""
+
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")
+    kind: Literal["ledger", "etcd"]
+    endpoints: tuple[Annotated[str, AfterValidator(_base_url)], ...] = Field(default=(), validate_default=True)
+    ca_file: Path | None = None
+    cert_file: Path | None = None
+    key_file: Path | None = None
+    peer_port: Count = Field(default=2380, ge=1, le=65_535)
+    peer_scheme: Literal["http", "https"] = "https"
+
+    @field_validator("endpoints")
+    @classmethod
+    def _some_for_etcd(cls, endpoints: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        if info.data.get("kind") == "etcd" and not endpoints:
+            raise PydanticCustomError("endpoints", "must name at least one http://HOST:PORT of the etcd cluster")
+        return endpoints
+
+    @field_validator("endpoints", "ca_file", "cert_file", "key_file")
+    @classmethod
+    def _none_for_ledger(cls, value: Any, info: ValidationInfo) -> Any:
+        if value and info.data.get("kind") == "ledger":
+            raise PydanticCustomError("ledger", "must be absent: a ledger is kept in the server's own database")
+        return value
+
+    @model_validator(mode="after")
+    def _certificate_with_its_key(self) -> Self:
+        if (self.cert_file is None) != (self.key_file is None):
+            raise PydanticCustomError("pair", "must have certFile and keyFile, or neither")
+        return self
+
+
+def _distinct_names(rafts: tuple[Raft, ...]) -> tuple[Raft, ...]:
+    if len({raft.name for raft in rafts}) < len(rafts):
+        raise PydanticCustomError("names", "must have different names")
+    return rafts
 
 
 class EventSource(_Part):
@@ -157,7 +235,8 @@ class Settings(BaseSettings):
 
     control: Listener = Listener.model_validate({"bind": "127.0.0.1:8080"})
     installer: Listener = Listener.model_validate({"bind": "127.0.0.1:9443"})
-    join: Listener = Listener.model_validate({"bind": "127.0.0.1:8443"})
+    join: Join = Join()
+    rafts: Annotated[tuple[Raft, ...], AfterValidator(_distinct_names)] = (Raft(name="control", kind="ledger"),)
     database_url: Annotated[str, AfterValidator(_database_url)] = Field(default="sqlite:///gatehouse.db", repr=False)
     node: str = Field(default="local", pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")
     events: Annotated[tuple[EventSource, ...], AfterValidator(_distinct)] = ()
@@ -181,6 +260,10 @@ class Settings(BaseSettings):
         parts: dict[ListenerName, Listener] = {"control": self.control, "installer": self.installer, "join": self.join}
         return parts[listener].bind
 
+    def tls(self, listener: ListenerName) -> bool:
+        """Whether that listener speaks TLS itself."""
+        return {"control": False, "installer": True, "join": self.join.tls}[listener]
+
     def rooted(self, folder: Path, database: Path) -> Settings:
         """The same settings, with paths absolute: those of the file are relative to `folder`.
 
@@ -195,7 +278,13 @@ class Settings(BaseSettings):
             source.model_copy(update={"key_files": tuple((folder / file).absolute() for file in source.key_files)})
             for source in self.events
         )
-        return self.model_copy(update={"database_url": url, "events": events})
+        rafts = tuple(raft.model_copy(update=_absolute_files(raft, folder)) for raft in self.rafts)
+        return self.model_copy(update={"database_url": url, "events": events, "rafts": rafts})
+
+
+def _absolute_files(raft: Raft, folder: Path) -> dict[str, Path]:
+    files = {"ca_file": raft.ca_file, "cert_file": raft.cert_file, "key_file": raft.key_file}
+    return {name: (folder / file).absolute() for name, file in files.items() if file is not None}
 
 
 def load(file: Path, database: Path | None = None) -> Settings:
@@ -229,7 +318,11 @@ def _variables() -> dict[str, tuple[str, ...]]:
     for name, field in Settings.model_fields.items():
         part = field.annotation
         if isinstance(part, type) and issubclass(part, BaseModel):
-            names |= {_variable(name, inner): (to_camel(name), to_camel(inner)) for inner in part.model_fields}
+            names |= {
+                _variable(name, inner): (to_camel(name), to_camel(inner))
+                for inner, value in part.model_fields.items()
+                if get_origin(value.annotation) is not tuple
+            }
         elif part is str:
             names[_variable(name)] = (to_camel(name),)
     return names
@@ -243,7 +336,8 @@ VARIABLES: Final = _variables()
 _PARTS: Final[dict[str, type[BaseModel]]] = {
     "control": Listener,
     "installer": Listener,
-    "join": Listener,
+    "join": Join,
+    "rafts": Raft,
     "events": EventSource,
     "connections": Connection,
     "limits": Limits,

@@ -31,11 +31,24 @@ SETTINGS: Final = """\
 # GATEHOUSE_CONTROL_BIND, GATEHOUSE_INSTALLER_BIND, GATEHOUSE_JOIN_BIND, GATEHOUSE_DATABASE_URL, GATEHOUSE_NODE, …
 control:
   bind: 127.0.0.1:8080
-# For listeners to come, each with its document.
+# For a listener to come, with its document.
 installer:
   bind: 127.0.0.1:9443
+
+# Where nodes join, over TLS with the certificate ca/join.pem. With tls: false something in front of it ends TLS, and
+# trustedProxies has the addresses or networks from which its Client-Cert header (RFC 9440) is believed.
+# A node whose turn it is fails after turnTimeoutSeconds without a report.
 join:
   bind: 127.0.0.1:8443
+  tls: true
+  trustedProxies: []
+  turnTimeoutSeconds: 600
+
+# The rafts that each node joins, read at start. A ledger is kept in the server's own database; of an etcd cluster:
+#   {name: store, kind: etcd, endpoints: ["https://10.0.0.1:2379"], caFile: …, certFile: …, keyFile: …}
+# A node that does not say where its peers reach it is at peerScheme://ADDRESS:peerPort.
+rafts:
+  - {name: control, kind: ledger, peerPort: 2380, peerScheme: https}
 
 # sqlite:///PATH or postgresql://USER:PASSWORD@HOST/DATABASE
 databaseUrl: sqlite:///gatehouse.db

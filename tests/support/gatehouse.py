@@ -25,6 +25,8 @@ from tests.support.wire import Answer, Fields
 COMMAND: Final = str(Path(sys.executable).with_name("gatehouse"))
 PATIENCE_SECONDS: Final = 30.0
 
+FREE_PORTS: Final = {"GATEHOUSE_CONTROL_BIND": "127.0.0.1:0", "GATEHOUSE_JOIN_BIND": "127.0.0.1:0"}
+
 # Every table in which an admission leaves a row.
 ROWS: Final = ("admissions", "runs", "outbox", "audit")
 
@@ -47,6 +49,7 @@ class Gatehouse:
         self._process: subprocess.Popen[str] | None = None
         self.log_file = state.parent / f"{state.name}.log"
         self.control = ""
+        self.join = ""
 
     def __enter__(self) -> Self:
         self.start()
@@ -65,9 +68,17 @@ class Gatehouse:
     @property
     def port(self) -> int:
         """The port of the control listener."""
-        port = urlsplit(self.control).port
-        assert port is not None
-        return port
+        return _port(self.control)
+
+    @property
+    def join_port(self) -> int:
+        """The port of the join listener."""
+        return _port(self.join)
+
+    @property
+    def ca_file(self) -> Path:
+        """The certificate of the authority that signed the server's."""
+        return self.state / "ca/ca.pem"
 
     @property
     def token(self) -> str:
@@ -92,7 +103,7 @@ class Gatehouse:
     def environment(self) -> dict[str, str]:
         """The environment in which the server, and commands beside it, run: free ports, no settings of the caller."""
         plain = {name: value for name, value in os.environ.items() if not name.startswith("GATEHOUSE_")}
-        return plain | {"GATEHOUSE_CONTROL_BIND": "127.0.0.1:0"} | self._environment
+        return plain | FREE_PORTS | self._environment
 
     def start(self) -> None:
         """Start the server and wait until it says where it listens."""
@@ -107,7 +118,8 @@ class Gatehouse:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         assert line, f"the server did not start: {self.log}"
-        self.control = json.loads(line)["listeners"]["control"]
+        listeners = json.loads(line)["listeners"]
+        self.control, self.join = listeners.get("control", ""), listeners.get("join", "")
 
     def ask_to_stop(self, number: int = signal.SIGTERM) -> None:
         """Send a signal, where the server runs."""
@@ -231,6 +243,12 @@ class Gatehouse:
 
 # Makes a server on a state folder of its own; it is not started yet. Takes what Gatehouse takes beside the folder.
 NewServer: TypeAlias = Callable[..., Gatehouse]
+
+
+def _port(url: str) -> int:
+    port = urlsplit(url).port
+    assert port is not None
+    return port
 
 
 def wait_for(condition: Callable[[], Any], seconds: float = PATIENCE_SECONDS) -> Any:

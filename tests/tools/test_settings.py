@@ -99,10 +99,36 @@ def test_paths_are_relative_to_the_settings_file_and_the_default_database_to_the
             "connections: {a: {baseurl: http://x}}\n",
             ":1:19: connections.a.baseurl is not a setting (did you mean baseUrl?)",
         ),
+        ("join:\n  tls: false\n", ":2:3: join.tls must be true, unless trustedProxies names who ends TLS before it"),
+        ("join: {tls: 1, trustedProxies: [10.0.0.7]}\n", ":1:8: join.tls must be true or false"),
+        ("join: {trustedProxies: 10.0.0.7}\n", ":1:8: join.trustedProxies must be a list"),
+        (
+            "join:\n  trustedProxies: [10.0.0.7, 10.0.0.7/8]\n",
+            ":2:30: join.trustedProxies[1] must be an address or a network",
+        ),
+        ("join: {turnTimeoutSeconds: 0}\n", ":1:8: join.turnTimeoutSeconds must be greater than or equal to 1"),
+        ("join: {turnTimeoutSeconds: 86401}\n", ":1:8: join.turnTimeoutSeconds must be less than or equal to 86400"),
+        ("join: {turnTimeout: 5}\n", "join.turnTimeout is not a setting (did you mean turnTimeoutSeconds?)"),
+        ("rafts: {}\n", ":1:1: rafts must be a list"),
+        ("rafts: [{kind: ledger}]\n", ":1:9: rafts[0].name is missing"),
+        ("rafts: [{name: A, kind: ledger}]\n", ":1:10: rafts[0].name must match pattern"),
+        ("rafts: [{name: a, kind: zookeeper}]\n", ":1:19: rafts[0].kind must be 'ledger' or 'etcd'"),
+        ("rafts: [{name: a, kind: ledger, peerPort: 0}]\n", ":1:33: rafts[0].peerPort must be greater than"),
+        ("rafts: [{name: a, kind: ledger, peerScheme: tcp}]\n", "rafts[0].peerScheme must be 'http' or 'https'"),
+        ("rafts: [{name: a, kind: ledger, endpoint: x}]\n", "rafts[0].endpoint is not a setting (did you mean endp"),
+        ("rafts: [{name: a, kind: ledger, endpoints: ['http://x']}]\n", "rafts[0].endpoints must be absent"),
+        ("rafts: [{name: a, kind: ledger, caFile: x}]\n", "rafts[0].caFile must be absent"),
+        ("rafts: [{name: a, kind: etcd}]\n", "rafts[0].endpoints must name at least one http://HOST:PORT"),
+        ("rafts: [{name: a, kind: etcd, endpoints: ['x:1']}]\n", "rafts[0].endpoints[0] must be http://HOST"),
+        (
+            "rafts: [{name: a, kind: etcd, endpoints: ['http://x'], certFile: c}]\n",
+            ":1:9: rafts[0] must have certFile and keyFile, or neither",
+        ),
+        ("rafts: [{name: a, kind: ledger}, {name: a, kind: ledger}]\n", ":1:1: rafts must have different names"),
     ],
 )
 def test_a_bad_setting_is_refused_by_its_name_and_place(text: str, finding: str) -> None:
-    assert any(each.startswith(f"{FILE}{finding}") for each in findings(text))
+    assert any(each.startswith(str(FILE)) and finding in each for each in findings(text))
 
 
 @pytest.mark.parametrize(
@@ -129,6 +155,42 @@ def test_an_address_is_a_host_and_a_port(bind: str) -> None:
 @pytest.mark.parametrize("text", ["127.0.0.1:0", "localhost:65535", "[::1]:8080", "0.0.0.0:80"])
 def test_an_address_is_written_as_it_was_read(text: str) -> None:
     assert str(Bind.parse(text)) == text
+
+
+def test_join_and_its_raft_have_defaults_that_the_file_and_the_environment_change(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    settings = parse("", FILE)
+    assert (settings.join.tls, settings.join.trusted_proxies, settings.join.turn_timeout_seconds) == (True, (), 600)
+    (raft,) = settings.rafts
+    assert (raft.name, raft.kind, raft.peer_port, raft.peer_scheme) == ("control", "ledger", 2380, "https")
+    monkeypatch.setenv("GATEHOUSE_JOIN_TURN_TIMEOUT_SECONDS", "5")
+    monkeypatch.setenv("GATEHOUSE_JOIN_TLS", "false")
+    settings = parse("join: {trustedProxies: [10.0.0.7, '2001:db8::/32']}\nrafts: []\n", FILE)
+    assert (settings.join.bind, settings.join.turn_timeout_seconds, settings.rafts) == (Bind("127.0.0.1", 8443), 5, ())
+    assert list(map(str, settings.join.trusted_proxies)) == ["10.0.0.7/32", "2001:db8::/32"]
+    assert not settings.join.tls
+
+
+def test_a_list_is_no_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GATEHOUSE_JOIN_TRUSTED_PROXIES", "10.0.0.7")
+    (finding,) = findings("")
+    assert finding.startswith("environment: GATEHOUSE_JOIN_TRUSTED_PROXIES is not a setting")
+
+
+def test_the_files_of_an_etcd_cluster_are_relative_to_the_settings_file() -> None:
+    etcd = "kind: etcd, endpoints: ['http://127.0.0.1:2379'], peerScheme: http"
+    settings = parse(f"rafts: [{{name: store, {etcd}, caFile: etcd/ca.pem, certFile: /c, keyFile: k}}]\n", FILE)
+    (raft,) = settings.rafts
+    files = (raft.ca_file, raft.cert_file, raft.key_file)
+    assert files == (Path("/srv/gatehouse/etcd/ca.pem"), Path("/c"), Path("/srv/gatehouse/k"))
+    assert (raft.endpoints, raft.peer_scheme) == (("http://127.0.0.1:2379",), "http")
+
+
+def test_only_control_and_a_join_behind_a_proxy_are_without_tls() -> None:
+    settings = parse("join: {tls: false, trustedProxies: [10.0.0.7]}", FILE)
+    assert [settings.tls(name) for name in ("control", "installer", "join")] == [False, True, False]
+    assert parse("", FILE).tls("join")
 
 
 def test_every_fault_is_told_at_once() -> None:
