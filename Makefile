@@ -12,7 +12,7 @@ run: $(STAMP) ## start a server on SQLite with the demo workflow, in .gatehouse/
 	$(BIN)/gatehouse serve
 
 test: $(STAMP) ## run every test
-	$(BIN)/pytest -n 2 --dist loadfile
+	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 install: $(STAMP) ## make .venv/ from requirements.lock
 

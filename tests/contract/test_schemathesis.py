@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import os
 import re
 import sys
 from collections.abc import Iterator
@@ -11,11 +10,13 @@ import pytest
 
 from tests.support import failing
 from tests.support.contract import places
+from tests.support.effort import tries
 from tests.support.gatehouse import Gatehouse, NewServer
 from tools.contract.run import Outcome, run
 
-# CI tries three seeds; elsewhere one, which is as much as `make test` has the time for.
-SEEDS = [1, 2, 3] if os.environ.get("CI") == "true" else [1]
+SEEDS = range(1, 1 + tries(3, elsewhere=1))
+EXAMPLES = tries(200, elsewhere=40)
+EXAMPLES_AFTER_AN_EVENT = tries(50, elsewhere=20)
 LINKS = re.compile(r"API Links: +(\d+) covered / (\d+) selected")
 SCENARIOS = re.compile(r"Scenarios: +(\d+)")
 
@@ -41,7 +42,7 @@ def outcomes(new_server: NewServer) -> Iterator[dict[int, Future[list[Outcome]]]
 def try_out(server: Gatehouse, seed: int) -> list[Outcome]:
     outcomes = [
         run(server.control, token=server.token, key=server.key, seed=seed, examples=examples, options=options)
-        for examples, options in ((200, []), (50, AFTER_AN_EVENT))
+        for examples, options in ((EXAMPLES, []), (EXAMPLES_AFTER_AN_EVENT, AFTER_AN_EVENT))
     ]
     assert "Traceback" not in server.log
     return outcomes
@@ -51,12 +52,12 @@ def try_out(server: Gatehouse, seed: int) -> list[Outcome]:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_schemathesis_finds_nothing(seed: int, outcomes: dict[int, Future[list[Outcome]]]) -> None:
     everywhere, after_an_event = outcomes[seed].result()
-    for outcome, examples, links in ((everywhere, 200, 10), (after_an_event, 50, 2)):
+    for outcome, examples, links in ((everywhere, EXAMPLES, 10), (after_an_event, EXAMPLES_AFTER_AN_EVENT, 2)):
         assert outcome.sound, outcome.text
         assert_scenarios_went_on(outcome, examples, links)
     assert not any(everywhere.report["warnings"].values()), everywhere.text
     assert everywhere.report["operations"]["tested"] == len(places())
-    assert everywhere.report["test_cases"]["generated"] > 3_000
+    assert everywhere.report["test_cases"]["generated"] > 15 * EXAMPLES
 
 
 def test_schemathesis_finds_a_fault_where_there_is_one(new_server: NewServer) -> None:

@@ -9,11 +9,12 @@ import pytest
 
 from tests.durability.ledger import Ledger, statuses, verify
 from tests.support import load
+from tests.support.effort import tries
 from tests.support.gatehouse import Gatehouse
 from tests.support.load import Watch
 
 EVENTS = 2_000
-KILLS = 10
+KILLS = tries(10, elsewhere=3)
 
 
 def killer(pid: int, chance: random.Random) -> Watch:

@@ -5,10 +5,11 @@ import contextlib
 from tests.durability.ledger import Ledger
 from tests.durability.process import peak_memory, used
 from tests.support import load
+from tests.support.effort import tries
 from tests.support.gatehouse import Gatehouse, wait_for
 from tests.support.wire import Wire
 
-EVENTS = 20_000
+EVENTS = tries(20_000, elsewhere=5_000)
 MOST_KIBIBYTES = 150 * 1024
 
 

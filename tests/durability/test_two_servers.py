@@ -10,9 +10,10 @@ from tests.durability.ledger import Ledger, problems, statuses, verify
 from tests.storage.postgresql import Server
 from tests.support import load, packages
 from tests.support.deliveries import Delivery
+from tests.support.effort import tries
 from tests.support.gatehouse import COMMAND, Gatehouse, NewServer
 
-EVENTS = 200
+EVENTS = tries(200, elsewhere=40)
 NEW_PACKAGE = packages.workflow(deadline_seconds=3_600, version="2")
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.effort import in_ci_alone
 from tests.support.programs import needs
 from tests.tools.bench.inputs import INPUTS, last_answer, runs_of_one_event_at_once, table
 from tests.tools.bench.test_report import GOOD, result, rounds
@@ -90,6 +91,7 @@ def test_a_bench_that_cannot_measure_says_why_and_ends_in_1(
     assert "apt-get install wrk" in capsys.readouterr().err
 
 
+@in_ci_alone
 @needs_wrk
 def test_the_whole_bench_measures_three_servers_start_and_memory(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command, "WARM_UP_SECONDS", 1)
