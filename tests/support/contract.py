@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Set
 from functools import cache
 from importlib.resources import files
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
 from openapi_core import Config, OpenAPI
 from openapi_core.testing import MockRequest, MockResponse
@@ -17,6 +17,7 @@ from tests.support.wire import Answer
 ApiName: TypeAlias = Literal["coordinator", "join"]
 ListenerName: TypeAlias = Literal["control", "join"]
 
+APIS: Final[tuple[ApiName, ...]] = get_args(ApiName)
 PROBLEM: Final = "application/problem+json"
 METHODS: Final = {"get", "post", "put", "patch", "delete"}
 JOIN_PREFIX: Final = "/v1/join/"

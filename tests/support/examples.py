@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from tests.support.contract import guarded, parameters, places, resolved
+from tests.support.contract import APIS, ApiName, guarded, parameters, places, resolved
 from tests.support.gatehouse import Gatehouse
 from tests.support.wire import Answer
 
@@ -17,29 +17,30 @@ def send_example(server: Gatehouse, operation: str, changes: Mapping[str, str] |
 
     `changes` are values of parameters, by name, that are sent instead of the example's.
     """
-    path, method, content = places()[operation]
+    api = next(each for each in APIS if operation in places(each))
+    path, method, content = places(api)[operation]
     values: dict[str, dict[str, str]] = {"path": {}, "query": {}, "header": {}}
-    for parameter in parameters(operation):
-        example = (changes or {}).get(parameter["name"], _text(_example(parameter)))
+    for parameter in parameters(operation, api):
+        example = (changes or {}).get(parameter["name"], _text(_example(parameter, api)))
         values[parameter["in"]][parameter["name"]] = example
     target = path.format(**{name: quote(value, safe="") for name, value in values["path"].items()})
     query = f"?{urlencode(values['query'])}" if values["query"] else ""
-    token = server.operator if operation in guarded() else {}
-    kind, body = _body(content)
+    token = server.operator if operation in guarded(api) else {}
+    kind, body = _body(content, api)
     return server.send(method, target + query, values["header"] | token | kind, body)
 
 
-def _body(content: Mapping[str, Any]) -> tuple[dict[str, str], bytes | None]:
+def _body(content: Mapping[str, Any], api: ApiName) -> tuple[dict[str, str], bytes | None]:
     if "requestBody" not in content:
         return {}, None
-    media_type, part = next(iter(resolved(content["requestBody"])["content"].items()))
-    return {"Content-Type": media_type}, json.dumps(_example(part)).encode()
+    media_type, part = next(iter(resolved(content["requestBody"], api)["content"].items()))
+    return {"Content-Type": media_type}, json.dumps(_example(part, api)).encode()
 
 
-def _example(part: Mapping[str, Any]) -> Any:
+def _example(part: Mapping[str, Any], api: ApiName) -> Any:
     if "example" in part:
         return part["example"]
-    return resolved(next(iter(part["examples"].values())))["value"]
+    return resolved(next(iter(part["examples"].values())), api)["value"]
 
 
 def _text(value: Any) -> str:

@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import sqlite3
+import ssl
 import subprocess
 import sys
 import time
@@ -20,7 +21,7 @@ import yaml
 from tests.support import contract, packages, wire
 from tests.support.deliveries import Delivery
 from tests.support.packages import Workflow
-from tests.support.wire import Answer, Fields
+from tests.support.wire import Answer, Fields, Wire, Wrap
 
 COMMAND: Final = str(Path(sys.executable).with_name("gatehouse"))
 PATIENCE_SECONDS: Final = 30.0
@@ -177,6 +178,71 @@ class Gatehouse:
         body = None if value is None else json.dumps(value).encode()
         kind = {} if body is None else {"Content-Type": "application/json"}
         return self.send(method, target, self.operator | kind | dict(fields or {}), body)
+
+    def send_join(
+        self,
+        method: str,
+        target: str,
+        fields: Fields = (),
+        body: bytes | None = None,
+        *,
+        chunks: Iterable[bytes] = (),
+        over: Wire | None = None,
+    ) -> Answer:
+        """Do what `send` does on the join listener, `over` a connection or without a client certificate."""
+        request = wire.message(method, target, fields, body, chunks)
+        if over is None:
+            with Wire(self.join_port, self.wrap()) as own:
+                own.write(request)
+                answer = own.read(method)
+        else:
+            over.write(request)
+            answer = over.read(method)
+        contract.check(method, target, answer, "join")
+        return answer
+
+    def wrap(self, certificate: Path | None = None) -> Wrap:
+        """Return how a client, with a certificate and its key in a file or without, connects to the join listener."""
+        if self.join.startswith("http:"):
+            return wire.plain
+        context = ssl.create_default_context(cafile=self.ca_file)
+        if certificate is not None:
+            context.load_cert_chain(certificate)
+        return wire.tls(context)
+
+    def mint(self, **value: Any) -> Any:
+        """Mint a join token and return the answer's body."""
+        answer = self.operate("POST", "/v1/join/tokens", value)
+        assert answer.status == 201, answer
+        return answer.json
+
+    def revoke(self, token_id: str) -> Answer:
+        """Revoke a join token."""
+        return self.operate("DELETE", f"/v1/join/tokens/{token_id}")
+
+    def approve(self, join_id: str, **value: Any) -> Answer:
+        """Approve a join, with a body only where `value` has members."""
+        return self.operate("POST", f"/v1/join/registrations/{join_id}/approve", value or None)
+
+    def reject(self, join_id: str, reason: str = "A test wants it.") -> Answer:
+        """Reject a join."""
+        return self.operate("POST", f"/v1/join/registrations/{join_id}/reject", {"reason": reason})
+
+    def registration(self, join_id: str) -> Any:
+        """Return a registration, as the operator sees it."""
+        answer = self.operate("GET", f"/v1/join/registrations/{join_id}")
+        assert answer.status == 200, answer
+        return answer.json
+
+    def state_of(self, join_id: str) -> str:
+        """Return the state of a join."""
+        return str(self.registration(join_id)["state"])
+
+    def join_log(self, join_id: str, query: str = "") -> Any:
+        """Return the log of a join: `lines` and `dropped`."""
+        answer = self.operate("GET", f"/v1/join/registrations/{join_id}/log{query}")
+        assert answer.status == 200, answer
+        return answer.json
 
     def begin(self, value: Any, key: str) -> Answer:
         """Start a run by hand."""

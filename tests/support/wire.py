@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import socket
+import ssl
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Self, TypeAlias
@@ -12,6 +13,18 @@ from typing import Any, Final, Self, TypeAlias
 PATIENCE_SECONDS: Final = 30.0
 
 Fields: TypeAlias = Mapping[str, str | bytes] | Sequence[tuple[str, str | bytes]]
+# What is done to a connected socket before the first byte of HTTP.
+Wrap: TypeAlias = Callable[[socket.socket], socket.socket]
+
+
+def plain(connected: socket.socket) -> socket.socket:
+    """Leave a connection as it is."""
+    return connected
+
+
+def tls(context: ssl.SSLContext) -> Wrap:
+    """Make a connection one of TLS to a server on this machine."""
+    return lambda connected: context.wrap_socket(connected, server_hostname="127.0.0.1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +70,10 @@ class Answer:
 
 
 class Wire:
-    """One connection."""
+    """One connection, to 127.0.0.1 and from `source`, which is any address of the loopback."""
 
-    def __init__(self, port: int, wrap: Callable[[socket.socket], socket.socket] = lambda plain: plain) -> None:
-        self.socket = wrap(socket.create_connection(("127.0.0.1", port), PATIENCE_SECONDS))
+    def __init__(self, port: int, wrap: Wrap = plain, *, source: str = "127.0.0.1") -> None:
+        self.socket = wrap(socket.create_connection(("127.0.0.1", port), PATIENCE_SECONDS, (source, 0)))
         self._received = b""
 
     def __enter__(self) -> Self:
@@ -117,17 +130,17 @@ def message(
     return b"\r\n".join(lines) + b"\r\n\r\n" + (body or b"")
 
 
-def send(port: int, request: bytes) -> Answer:
+def send(port: int, request: bytes, wrap: Wrap = plain, *, source: str = "127.0.0.1") -> Answer:
     """Send one request on a connection of its own."""
-    with Wire(port) as wire:
+    with Wire(port, wrap, source=source) as wire:
         wire.write(request)
         return wire.read(request.partition(b" ")[0].decode())
 
 
-def send_at_once(port: int, requests: Sequence[bytes]) -> list[Answer]:
+def send_at_once(port: int, requests: Sequence[bytes], wrap: Wrap = plain) -> list[Answer]:
     """Send requests that all become whole at the same moment, each on a connection of its own."""
     with contextlib.ExitStack() as stack:
-        wires = [stack.enter_context(Wire(port)) for _ in requests]
+        wires = [stack.enter_context(Wire(port, wrap)) for _ in requests]
         for wire, request in zip(wires, requests, strict=True):
             wire.write(request[:-1])
         for wire, request in zip(wires, requests, strict=True):
