@@ -1,13 +1,12 @@
-"""The development authority of a state folder: a private CA and the server certificates that it signs.
+"""The development authority of a state folder: how it is made, and the server certificates that it signs.
 
-Enrolling clients is not its job; nor is it meant for anything but a machine of one's own.
+Nodes are enrolled by handlers/join; the authority is meant for nothing but a machine of one's own.
 """
 
 from __future__ import annotations
 
 import ipaddress
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -20,26 +19,18 @@ from cryptography.hazmat.primitives.serialization import (
     PrivateFormat,
     load_pem_private_key,
 )
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from cryptography.x509.oid import ExtendedKeyUsageOID
+
+from handlers.join.certificates import Authority, builder, common_name_of, usage
 
 LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 AUTHORITY_DAYS: Final = 3650
 # Apple's platforms refuse a server certificate that is valid for longer, whoever signed it.
 SERVER_DAYS: Final = 825
-# Clocks of two machines differ; a certificate that is valid from a little earlier does not mind.
-BACKDATED: Final = timedelta(minutes=5)
 
 
 class KeyFormatError(Exception):
     """The bytes are no PEM of an unencrypted P-256 private key."""
-
-
-@dataclass(frozen=True, slots=True)
-class Authority:
-    """A CA certificate with its key: what signs."""
-
-    certificate: x509.Certificate
-    key: ec.EllipticCurvePrivateKey
 
 
 def new_key() -> ec.EllipticCurvePrivateKey:
@@ -72,11 +63,11 @@ def authority_certificate(key: ec.EllipticCurvePrivateKey) -> x509.Certificate:
     """Make the self-signed CA certificate of `key`, with what VERIFY_X509_STRICT asks for (RFC 5280 4.2.1)."""
     # A name of its own for each key lets the authorities of two state folders stand in one trust store.
     identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key()).digest.hex()
-    name = _name(f"Gatehouse development authority {identifier[:8]}")
+    name = common_name_of(f"Gatehouse development authority {identifier[:8]}")
     return (
-        _builder(name, name, key, AUTHORITY_DAYS)
+        builder(name, name, key.public_key(), _in_days(AUTHORITY_DAYS))
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(_usage(signs_certificates=True), critical=True)
+        .add_extension(usage(signs_certificates=True), critical=True)
         .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(key.public_key()), critical=False)
         .sign(key, hashes.SHA256())
     )
@@ -86,35 +77,15 @@ def server_certificate(
     authority: Authority, key: ec.EllipticCurvePrivateKey, names: Sequence[str] = LOOPBACK
 ) -> x509.Certificate:
     """Make the certificate of a TLS server that is reached by `names`, host names or IP addresses."""
-    return (
-        _builder(_name(names[0]), authority.certificate.subject, key, SERVER_DAYS)
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(_usage(signs_certificates=False), critical=True)
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .add_extension(x509.SubjectAlternativeName([_general_name(name) for name in names]), critical=False)
-        .add_extension(_issuer_identifier(authority.certificate), critical=False)
-        .sign(authority.key, hashes.SHA256())
-    )
+    extensions = [
+        x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]),
+        x509.SubjectAlternativeName([_general_name(name) for name in names]),
+    ]
+    return authority.sign(key.public_key(), names[0], _in_days(SERVER_DAYS), extensions)
 
 
-def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, days: int
-) -> x509.CertificateBuilder:
-    now = datetime.now(UTC)
-    return (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - BACKDATED)
-        .not_valid_after(now + timedelta(days=days))
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-    )
-
-
-def _name(common_name: str) -> x509.Name:
-    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
+def _in_days(days: int) -> datetime:
+    return datetime.now(UTC) + timedelta(days=days)
 
 
 def _general_name(name: str) -> x509.GeneralName:
@@ -122,22 +93,3 @@ def _general_name(name: str) -> x509.GeneralName:
         return x509.IPAddress(ipaddress.ip_address(name))
     except ValueError:
         return x509.DNSName(name)
-
-
-def _issuer_identifier(issuer: x509.Certificate) -> x509.AuthorityKeyIdentifier:
-    identifier = issuer.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
-    return x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(identifier)
-
-
-def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
-    return x509.KeyUsage(
-        digital_signature=not signs_certificates,
-        key_cert_sign=signs_certificates,
-        crl_sign=signs_certificates,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        encipher_only=False,
-        decipher_only=False,
-    )

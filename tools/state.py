@@ -14,8 +14,8 @@ from typing import Final
 from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 from cryptography.x509 import Certificate, load_pem_x509_certificate
 
+from handlers.join.certificates import Authority
 from tools import authority
-from tools.authority import Authority
 from tools.settings import ListenerName
 
 DEFAULT_FOLDER: Final = Path(".gatehouse")

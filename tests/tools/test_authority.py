@@ -11,8 +11,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
+from handlers.join.certificates import Authority
 from tools import authority
-from tools.authority import Authority, KeyFormatError
+from tools.authority import KeyFormatError
 
 
 @pytest.fixture(scope="module")

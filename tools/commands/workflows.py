@@ -11,9 +11,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from handlers.gateway.times import rfc3339
 from handlers.coordinator.workflows import package as packages
 from handlers.coordinator.workflows.package import Package, RefusedPackageError
+from handlers.gateway.times import rfc3339
 from storage.database import Storage
 from storage.workflows import Applied, Definition, DefinitionConflict
 from storage.workflows import Package as StoredPackage
