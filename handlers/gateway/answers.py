@@ -39,9 +39,10 @@ class Rendered:
 Renderer: TypeAlias = Callable[[Any], Rendered]
 
 
-def problem_answer(problem: Problem, trace_id: str) -> Rendered:
-    """Render a problem that a handler or an authenticator raised."""
-    return _render(problem, problem.trace_member, problem.detail, trace_id, problem.headers, problem.members)
+def problem_answer(problem: Problem, trace_id: str, *, headers: Mapping[str, str] | None = None) -> Rendered:
+    """Render a problem that a handler or an authenticator raised; `headers` are those that it need not know itself."""
+    given = dict(headers or {}) | problem.headers
+    return _render(problem, problem.trace_member, problem.detail, trace_id, given, problem.members)
 
 
 def entry_answer(

@@ -25,6 +25,11 @@ log = logging.getLogger("gatehouse.gateway")
 _TEMPLATED: Final = re.compile(r"\{([^}]*)\}")
 
 UNAUTHENTICATED: Final = "The request does not carry credentials that this operation accepts."
+# Where a scheme's refusal is another one: of what is not the caller's, not even that it exists is told.
+UNKNOWN: Final = "The path names nothing that is open to whoever sent this request."
+
+# What WWW-Authenticate names where the document leaves it open: on other listeners their own name.
+REALMS: Final[Mapping[str, str]] = {"control": "gatehouse"}
 
 
 class Refusal(Exception):
@@ -55,6 +60,7 @@ class Endpoint:
         self._body = _Body(api, operation.body, describer, self._entries[Fault.BODY]) if operation.body else None
         self._limit = operation.body.limit if operation.body else 0
         self._authenticator, self._unauthenticated = _authentication(api, operation, listener)
+        self._challenges = _challenges(api, listener)
 
     async def __call__(self, scope: Scope, _: Receive, send: Send) -> None:
         """Answer one request; a client that left is not answered."""
@@ -74,10 +80,13 @@ class Endpoint:
             return self._renderers[type(response)](response)
         except Problem as problem:
             if type(problem) in self._documented:
-                return problem_answer(problem, exchange.trace_id)
+                return problem_answer(problem, exchange.trace_id, headers=self._challenges.get(problem.code))
             return self._failure(exchange, problem)
         except Refusal as refusal:
-            return entry_answer(refusal.entry, refusal.detail, exchange.trace_id, findings=refusal.findings)
+            headers = self._challenges.get(refusal.entry.code)
+            return entry_answer(
+                refusal.entry, refusal.detail, exchange.trace_id, headers=headers, findings=refusal.findings
+            )
         except BodyTooLarge:
             return self._fault(Fault.TOO_LARGE, exchange)
         except BodyMalformed:
@@ -97,7 +106,8 @@ class Endpoint:
         if self._authenticator is not None:
             principal = await self._authenticator(exchange)
             if principal is None:
-                raise Refusal(self._unauthenticated, UNAUTHENTICATED)
+                entry = self._unauthenticated
+                raise Refusal(entry, UNAUTHENTICATED if entry.status == 401 else UNKNOWN)
             fields["principal"] = principal
         if self._body is None:
             fields |= self._read_parameters(exchange)
@@ -198,3 +208,13 @@ def _authentication(api: Api, operation: Operation, listener: str) -> tuple[Auth
         if api.schemes[scheme.name] == listener:
             return getattr(api.authenticators, scheme.field), api.catalogue[scheme.problem]
     raise LookupError(f"{operation.id} has no security scheme for the listener {listener}")
+
+
+def _challenges(api: Api, listener: str) -> dict[str, dict[str, str]]:
+    """Return the WWW-Authenticate of each code for which the document leaves it to the listener."""
+    challenge = f'Bearer realm="{REALMS.get(listener, listener)}"'
+    return {
+        code: {"WWW-Authenticate": challenge}
+        for code, entry in api.catalogue.items()
+        if entry.headers.get("WWW-Authenticate", "") is None
+    }

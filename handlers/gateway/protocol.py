@@ -21,7 +21,7 @@ from handlers.gateway.exchange import FAULT, TARGET
 
 HEADER_SECONDS: Final = 10.0
 BODY_SECONDS: Final = 30.0
-# A stopping server waits so long for the rest of a body, and for a client to confirm the end of its TLS session.
+# So long is waited for a client to confirm the end of its TLS session, and at the stop for the rest of a body.
 STOP_SECONDS: Final = 1.0
 HEADER_BYTES: Final = 65_536
 
@@ -86,8 +86,11 @@ class GatewayProtocol(HttpToolsProtocol):
         if self._phase is _Phase.BODY:
             self._expect(STOP_SECONDS)
         elif self.transport.is_closing():
-            self._expect(None)
-            self._deadline = self.loop.call_later(STOP_SECONDS, self.transport.abort)
+            self._abort_soon()
+
+    def _abort_soon(self) -> None:
+        self._expect(None)
+        self._deadline = self.loop.call_later(STOP_SECONDS, self.transport.abort)
 
     def data_received(self, data: bytes) -> None:
         """Parse what came, and hold the sender to the bounds while a request is incomplete."""
@@ -190,6 +193,9 @@ class GatewayProtocol(HttpToolsProtocol):
         super().on_response_complete()
         if self.pipeline:
             self.flow.pause_reading()
+        # A TLS session that ends takes and drops whatever still comes, for half a minute.
+        if self._tls is not None and self._phase is _Phase.BODY and self.transport.is_closing():
+            self._abort_soon()
 
     def _refuse(self) -> None:
         """Let the listener answer what the parser refused, after what came before it on the connection."""

@@ -177,7 +177,7 @@ JOIN_CONTRACT: dict[str, Any] = {
         }
         for code, status, more in _codes(
             ("INVALID_INPUT", 400, {"members": ["errors"]}),
-            ("UNAUTHENTICATED", 401, {"headers": {"WWW-Authenticate": 'Bearer realm="join"'}}),
+            ("UNAUTHENTICATED", 401, {"headers": {"WWW-Authenticate": None}}),
             ("NOT_FOUND", 404, {}),
             ("METHOD_NOT_ALLOWED", 405, {"headers": {"Allow": None}}),
             ("BODY_TOO_LARGE", 413, {}),
@@ -202,6 +202,7 @@ ItemUnknown = _SHOP["item.unknown"]
 ItemConflict = _SHOP["item.conflict"]
 Undocumented = _SHOP["item.sealed"]
 InvalidInput = _JOIN["INVALID_INPUT"]
+Unauthenticated = _JOIN["UNAUTHENTICATED"]
 
 
 class Label(Struct, frozen=True, kw_only=True):
@@ -382,7 +383,7 @@ OPERATOR = Scheme(
 )
 CERTIFICATE = Scheme(name="clientCertificate", field="client_certificate", problem="certificate.refused")
 JOIN_OPERATOR = Scheme(name="operatorToken", field="operator_token", problem="UNAUTHENTICATED", header="Authorization")
-JOIN_CERTIFICATE = Scheme(name="clientCertificate", field="client_certificate", problem="UNAUTHENTICATED")
+JOIN_CERTIFICATE = Scheme(name="clientCertificate", field="client_certificate", problem="NOT_FOUND")
 
 OK = Answer(response=Ok, status=200, media_type="application/json", headers=(), content="body")
 OK_YAML = Answer(response=OkYaml, status=200, media_type="application/yaml", headers=(), content="body")
@@ -689,6 +690,8 @@ class Shop:
         self.stored.append(request.body)
         if request.body.name == "refused":
             raise InvalidInput("Refused.", members={"errors": [FieldError(field="name", message="is refused")]})
+        if request.body.name == "stranger":
+            raise Unauthenticated("The token is none.")
         return Created(body=Echo(values={"name": request.body.name}), location="/v1/join/nodes/1", x_revision=1)
 
     async def get_node(self, request: GetNode) -> Ok:

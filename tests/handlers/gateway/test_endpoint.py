@@ -3,21 +3,24 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import ssl
 import threading
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from handlers.gateway import endpoint
 from handlers.gateway.endpoint import Endpoint
 from handlers.gateway.faults import Fault
 from handlers.gateway.schemas import Describer
 from storage.errors import AuditUnavailable, Overloaded, StorageError, Unavailable, Unstorable
 from tests.handlers.gateway import small_api
-from tests.handlers.gateway.serving import JSON, OPERATOR, Served
-from tests.handlers.gateway.small_api import Echo, Ok, Shop, small_apis
-from tests.support.wire import PATIENCE_SECONDS, message
+from tests.handlers.gateway.certificates import Certificates
+from tests.handlers.gateway.serving import JSON, OPERATOR, Served, over_tls
+from tests.handlers.gateway.small_api import LIMIT, Echo, Ok, Shop, small_apis
+from tests.support.wire import PATIENCE_SECONDS, Answer, Wire, message
 
 ITEM = json.dumps({"name": "lamp", "count": 3}).encode()
 FIELDS = {**OPERATOR, **JSON}
@@ -153,6 +156,53 @@ def test_credentials_are_checked_before_parameters_and_the_body(control: Served)
             answer = control.ask(method, target, fields, body)
             assert answer.outcome == (401, "authentication.refused")
             assert answer.header("WWW-Authenticate") == 'Bearer realm="shop"'
+
+
+def node(join: Served, certificates: Certificates, *, certificate: bool) -> Wire:
+    """Connect to the join listener."""
+    return Wire(join.port, over_tls(certificates.client(ssl.TLSVersion.TLSv1_3, certificate=certificate)))
+
+
+def without_id(answer: Answer) -> tuple[Any, ...]:
+    fields = [field for field in answer.fields if field[0] not in {"date", "x-request-id"}]
+    return answer.status, fields, {**answer.json, "requestId": ""}
+
+
+def test_the_listener_is_the_realm_where_the_document_leaves_it_open(
+    control: Served, join: Served, certificates: Certificates
+) -> None:
+    answer = control.ask("GET", "/v1/join/nodes/a")
+    assert answer.outcome == (401, "UNAUTHENTICATED")
+    assert answer.header("WWW-Authenticate") == 'Bearer realm="gatehouse"'
+    assert answer.json["detail"] == endpoint.UNAUTHENTICATED
+    with node(join, certificates, certificate=True) as wire:
+        wire.write(message("POST", "/v1/join/nodes", JSON, b'{"name":"stranger","links":[]}'))
+        answer = wire.read()
+    assert (answer.outcome, answer.json["detail"]) == ((401, "UNAUTHENTICATED"), "The token is none.")
+    assert answer.header("WWW-Authenticate") == 'Bearer realm="join"'
+
+
+def test_a_scheme_that_refuses_with_404_tells_nothing_whatever_is_asked_and_reads_no_body(
+    join: Served, certificates: Certificates
+) -> None:
+    def ask(method: str, target: str, fields: Mapping[str, str], body: bytes | None = None) -> Answer:
+        with node(join, certificates, certificate=False) as wire:
+            wire.write(message(method, target, fields, body))
+            return wire.read()
+
+    asked = [
+        ask("POST", "/v1/join/nodes", JSON, b'{"name":"a","links":[]}'),
+        ask("POST", "/v1/join/nodes?wait=x", {"Content-Type": "text/plain"}, b"no"),
+        ask("POST", "/v1/join/nodes", {**JSON, **OPERATOR}, b" " * (LIMIT + 1)),
+        ask("GET", "/v1/join/nodes/known", OPERATOR),
+        ask("GET", "/v1/join/nodes/unknown", {}),
+    ]
+    assert all(without_id(answer) == without_id(asked[0]) for answer in asked)
+    assert asked[0].outcome == (404, "NOT_FOUND")
+    assert asked[0].json["detail"] == endpoint.UNKNOWN
+    assert asked[0].header("WWW-Authenticate") is None
+    waiting = ask("POST", "/v1/join/nodes", {**JSON, "Content-Length": "10"})
+    assert waiting.outcome == (404, "NOT_FOUND")
 
 
 def test_a_body_that_is_too_long_goes_before_its_media_type_and_that_before_parameters(control: Served) -> None:

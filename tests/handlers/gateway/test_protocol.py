@@ -9,6 +9,7 @@ import socket
 import ssl
 import subprocess
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -477,6 +478,69 @@ def test_a_client_that_leaves_over_tls_leaves_nothing_in_the_log(
         served.wait_until(lambda: not served.server.server_state.connections)
         served.loop.call_soon_threadsafe(left.set)
         served.wait_until(lambda: not served.server.server_state.tasks)
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+def sends_until_the_end(connection: socket.socket) -> int:
+    sent = 0
+    with contextlib.suppress(OSError):
+        while sent < 1 << 31:
+            sent += connection.send(b"a" * 65_536)
+    return sent
+
+
+@pytest.mark.usefixtures("short_linger")
+def test_over_tls_a_client_gets_its_answer_and_is_cut_off_where_it_goes_on_sending(
+    join: Served, certificates: Certificates, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(protocol, "STOP_SECONDS", 0.05)
+    with Wire(join.port, over_tls(certificates.client(ssl.TLSVersion.TLSv1_3, certificate=False))) as wire:
+        wire.write(message("POST", "/v1/join/nodes", {"Content-Length": str(1 << 40)}))
+        assert wire.read().outcome == (404, "NOT_FOUND")
+        assert sends_until_the_end(wire.socket) < 1 << 31
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_over_tls_a_client_that_sends_a_large_body_at_once_gets_the_answer_that_did_not_need_it(
+    join: Served, certificates: Certificates, version: ssl.TLSVersion
+) -> None:
+    with Wire(join.port, over_tls(certificates.client(version, certificate=False))) as wire:
+        wire.write(message("POST", "/v1/join/nodes", JSON, b" " * (4 << 20)))
+        answer = wire.read()
+    assert answer.outcome == (404, "NOT_FOUND")
+    assert answer.header("Connection") == "close"
+
+
+@pytest.mark.parametrize("sent", [FIRST, b"\x16\x03\x01", b""], ids=["plain HTTP", "half a handshake", "nothing"])
+def test_what_is_no_handshake_ends_without_an_answer_and_without_a_word(
+    join: Served, caplog: pytest.LogCaptureFixture, sent: bytes
+) -> None:
+    with socket.create_connection(("127.0.0.1", join.port), PATIENCE_SECONDS) as plain:
+        plain.sendall(sent)
+        plain.shutdown(socket.SHUT_WR)
+        with contextlib.suppress(ConnectionError):
+            while received := plain.recv(65_536):
+                assert b"HTTP" not in received
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_a_certificate_of_another_authority_ends_the_handshake_without_a_word(
+    join: Served,
+    certificates: Certificates,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    version: ssl.TLSVersion,
+) -> None:
+    Certificates(tmp_path)
+    context = certificates.client(version, certificate=False)
+    context.load_cert_chain(tmp_path / "client.pem", tmp_path / "client.key")
+    served = len(join.lines())
+    # In TLS 1.3 the client is done before the server has seen its certificate.
+    with contextlib.suppress(OSError), Wire(join.port, over_tls(context)) as wire:
+        wire.write(message("GET", "/v1/door"))
+        assert wire.ended()
+    assert len(join.lines()) == served
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
 
 
