@@ -63,7 +63,10 @@ class AnswerContract:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProblemContract:
-    """One code of the catalogue: `fixed` headers never differ, `given` headers and `members` are keywords."""
+    """One code of the catalogue: `fixed` headers never differ, `given` headers and `members` are keywords.
+
+    A header that is neither is the gateway's to give.
+    """
 
     code: str
     class_name: str

@@ -42,6 +42,12 @@ def test_a_header_without_a_value_has_to_be_given() -> None:
         op.MethodNotAllowed("Cook it.")  # type: ignore[call-arg]
 
 
+def test_a_challenge_without_a_value_is_the_gateways_to_give() -> None:
+    assert op.UnknownCook("Who are you?").headers == {}
+    with pytest.raises(TypeError, match="www_authenticate"):
+        op.UnknownCook("Who are you?", www_authenticate="Cook")  # type: ignore[call-arg]
+
+
 def test_a_member_has_to_be_given_and_has_the_type_of_the_problem_schema() -> None:
     errors = [FieldError(field_="dish", message="is not on the menu")]
     assert op.InvalidOrder("Look at the menu.", errors=errors).members == {"errors": errors}

@@ -16,6 +16,8 @@ from tools.generator.reading.naming import free_class, free_name
 _PROBLEM_JSON: Final = "application/problem+json"
 _EVENT_STREAM: Final = "text/event-stream"
 _TRACE_MEMBERS: Final = ("traceId", "requestId")
+# Without a value it names the realm of the listener, which the gateway knows and whoever raises the problem does not.
+_CHALLENGE: Final = "www-authenticate"
 
 
 def read_trace_member(root: Node) -> str:
@@ -50,9 +52,17 @@ def _read_problem(code: str, problem: Node, properties: Node, classes: set[str])
         title=problem.text("title"),
         type=problem.text("type"),
         fixed=fixed,
-        given=tuple(_given_header(wire, header, keywords) for wire, header in headers.items() if wire not in fixed),
+        given=tuple(
+            _given_header(wire, header, keywords)
+            for wire, header in headers.items()
+            if wire not in fixed and not _is_of_the_listener(wire, header)
+        ),
         members=tuple(_read_members(problem, properties, keywords)),
     )
+
+
+def _is_of_the_listener(wire: str, header: Node) -> bool:
+    return header.value is None and wire.lower() == _CHALLENGE
 
 
 def _given_header(wire: str, header: Node, taken: set[str]) -> Field:

@@ -40,6 +40,15 @@ class UnknownGuest(KitchenProblem):
         super().__init__(detail, headers={"WWW-Authenticate": 'Guest realm="kitchen"'})
 
 
+class UnknownCook(KitchenProblem):
+    """401: The cook is not known."""
+
+    code: ClassVar[str] = "UNKNOWN_COOK"
+    status: ClassVar[int] = 401
+    type: ClassVar[str] = "urn:kitchen:unknown-cook"
+    title: ClassVar[str] = "The cook is not known"
+
+
 class MethodNotAllowed(KitchenProblem):
     """405: The method is not allowed."""
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Final, Literal, TypeAlias
 
 from ...runtime import Answer, Operation
-from ..problems import Closed, Fire, Full, InvalidOrder, MethodNotAllowed, UnknownGuest
+from ..problems import Closed, Fire, Full, InvalidOrder, MethodNotAllowed, UnknownCook, UnknownGuest
 
 __all__ = [
     "Closed",
@@ -23,6 +23,7 @@ __all__ = [
     "Problems",
     "Request",
     "Response",
+    "UnknownCook",
     "UnknownGuest",
 ]
 
@@ -42,7 +43,7 @@ class NoContent:
 
 
 Response: TypeAlias = NoContent
-Problems: TypeAlias = InvalidOrder | UnknownGuest | MethodNotAllowed | Fire | Closed | Full
+Problems: TypeAlias = InvalidOrder | UnknownCook | UnknownGuest | MethodNotAllowed | Fire | Closed | Full
 Handler: TypeAlias = Callable[[Request], Awaitable[Response]]
 
 
@@ -57,5 +58,5 @@ OPERATION: Final = Operation(
     body=None,
     request=Request,
     answers=(Answer(response=NoContent, status=204, media_type=None, headers=(), content="none"),),
-    problems=(InvalidOrder, UnknownGuest, MethodNotAllowed, Fire, Closed, Full),
+    problems=(InvalidOrder, UnknownCook, UnknownGuest, MethodNotAllowed, Fire, Closed, Full),
 )
