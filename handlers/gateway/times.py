@@ -1,9 +1,22 @@
-"""Times as answers have them."""
+"""Times as answers have them, and as clients spell them."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from typing import overload
+import re
+from datetime import UTC, date, datetime
+from functools import lru_cache
+from typing import Final, overload
+
+_RFC3339: Final = re.compile(
+    r"([0-9]{4}-[0-9]{2}-[0-9]{2})[Tt]([01][0-9]|2[0-3]):([0-5][0-9]):([0-5][0-9]|60)(?:\.([0-9]+))?"
+    r"(?:[Zz]|([+-])([01][0-9]|2[0-3]):([0-5][0-9]))"
+)
+_EPOCH: Final = date(1970, 1, 1).toordinal()
+# The first and the last millisecond that an answer can spell, of the years 0001 to 9999 in UTC.
+_FIRST: Final = (date.min.toordinal() - _EPOCH) * 86_400_000
+_LAST: Final = (date.max.toordinal() + 1 - _EPOCH) * 86_400_000 - 1
+
+_WITH_FRACTION: Final = range(22, 31)
 
 
 @overload
@@ -16,3 +29,40 @@ def rfc3339(milliseconds: int | None) -> str | None:
         return None
     moment = datetime.fromtimestamp(milliseconds // 1000, UTC).replace(tzinfo=None)
     return f"{moment.isoformat()}.{milliseconds % 1000:03d}Z"
+
+
+def epoch_milliseconds(text: str) -> int | None:
+    """Return the instant that an RFC 3339 date-time names, None for other text and outside years 0001 to 9999 of UTC.
+
+    Digits of the fraction beyond the third are cut. A second 60 is taken as the second that follows, on any day: when
+    leap seconds are is not known here.
+    """
+    if len(text) == 20:
+        return _second(text)
+    # The lines of a batch are mostly of few seconds, in UTC with some digits of a fraction.
+    if len(text) in _WITH_FRACTION and text[19] == "." and text[-1] == "Z":
+        digits = text[20:-1]
+        second = _second(text[:19] + "Z") if digits.isascii() and digits.isdigit() else None
+        return None if second is None else second + int(digits[:3].ljust(3, "0"))
+    return _instant(text)
+
+
+def _instant(text: str) -> int | None:
+    form = _RFC3339.fullmatch(text)
+    if form is None:
+        return None
+    day, hour, minute, second, fraction, sign, offset_hours, offset_minutes = form.groups()
+    try:
+        days = date.fromisoformat(day).toordinal() - _EPOCH
+    except ValueError:
+        return None
+    instant = ((days * 24 + int(hour)) * 60 + int(minute)) * 60_000 + int(second) * 1000
+    if fraction:
+        instant += int(fraction[:3].ljust(3, "0"))
+    if sign:
+        offset = (int(offset_hours) * 60 + int(offset_minutes)) * 60_000
+        instant += offset if sign == "-" else -offset
+    return instant if _FIRST <= instant <= _LAST else None
+
+
+_second = lru_cache(maxsize=1024)(_instant)
