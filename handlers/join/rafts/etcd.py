@@ -165,7 +165,7 @@ class EtcdRaft:
         except (TimeoutError, httpx.TimeoutException) as error:
             raise RaftSilent(_told(endpoint, f"has not answered for {self._call_seconds:g} s")) from error
         except httpx.HTTPError as error:
-            raise RaftSilent(_told(endpoint, _tls_fault(error) or "has not answered")) from error
+            raise RaftSilent(_told(endpoint, "has not answered")) from error
         if response.status_code != httpx.codes.OK:
             raise _refusal(endpoint, response)
         return _decoded(endpoint, response, of)

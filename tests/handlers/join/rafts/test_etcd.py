@@ -194,7 +194,13 @@ async def test_an_endpoint_is_reached_over_tls_with_a_client_certificate(tmp_pat
     assert len(await members(known)) == 1
     with pytest.raises(RaftTrouble, match=r"its certificate does not pass: [a-z]"):
         await members(ssl.create_default_context())
-    with pytest.raises(RaftTrouble, match=r"TLS fails: .*CERTIFICATE_REQUIRED"):
+    async with serving(gateway) as url:
+        store = EtcdRaft("store", [url.replace("http:", "https:")], 2380, "https", known)
+        with pytest.raises(RaftTrouble, match=r"TLS fails: [A-Z_]+"):
+            await store.members()
+        await store.close()
+    # The refusal of a handshake in TLS 1.3 seldom comes through; what is seen is a connection that ends.
+    with pytest.raises(RaftTrouble, match="has not answered"):
         await members(certificates.client(ssl.TLSVersion.TLSv1_3, certificate=False))
 
 
