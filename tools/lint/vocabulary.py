@@ -20,6 +20,12 @@ SCHEMES: Final[Mapping[str, str]] = {
     "clientCertificate": "join",
     "installCode": "installer",
 }
+# Listener -> how the gateway asks there for a credential, where x-problems leaves WWW-Authenticate open.
+CHALLENGES: Final[Mapping[str, str]] = {
+    "control": 'Bearer realm="gatehouse"',
+    "installer": 'Bearer realm="installer"',
+    "join": 'Bearer realm="join"',
+}
 # The codes that no operation gives: the gateway does, where no operation was found.
 GATEWAY_CODES: Final = frozenset({"request.not-found", "NOT_FOUND", "METHOD_NOT_ALLOWED"})
 

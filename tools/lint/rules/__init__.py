@@ -40,6 +40,7 @@ STAGES: Final[tuple[Mapping[str, Rule], ...]] = (
         problems.problem_member,
         problems.problem_header,
         problems.response_header,
+        problems.challenge,
         problems.problem_example,
         problems.cause,
         examples.example,

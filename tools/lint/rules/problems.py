@@ -10,14 +10,15 @@ from typing import Any
 from tools.lint.document import Fault
 from tools.lint.grammar import Node, Tree
 from tools.lint.rules.examples import examples
-from tools.lint.vocabulary import GATEWAY_CODES
+from tools.lint.vocabulary import CHALLENGES, GATEWAY_CODES, SCHEMES
 
 MEDIA_TYPE = "application/problem+json"
 _FACTS = ("status", "title", "type")
 _PROBLEM = {"$ref": "#/components/schemas/Problem"}
 _REFUSAL = re.compile(r"[45][0-9]{2}")
+_CHALLENGE = "WWW-Authenticate"
 # A status that means nothing to a client without its header (RFC 9110 sections 11.6.1, 15.5.6, 10.2.3).
-_HEADERS = {401: "WWW-Authenticate", 405: "Allow", 429: "Retry-After", 503: "Retry-After"}
+_HEADERS = {401: _CHALLENGE, 405: "Allow", 429: "Retry-After", 503: "Retry-After"}
 
 
 def problem_media_type(tree: Tree) -> Iterator[Fault]:
@@ -102,15 +103,32 @@ def response_header(tree: Tree) -> Iterator[Fault]:
                     yield Fault(header.pointer, f"does not admit {value!r}, with which {code} carries it")
 
 
+def challenge(tree: Tree) -> Iterator[Fault]:
+    """A challenge that the catalogue leaves open is documented as those of the listeners on which it is given."""
+    catalogue = tree.root["x-problems"]
+    left_open = {code for code, entry in catalogue.items() if entry.get("headers", {}).get(_CHALLENGE, "") is None}
+    for operation, _, response in _refusals(tree):
+        header = tree.child(response, "headers", _CHALLENGE)
+        schema = None if header is None else tree.child(header, "schema")
+        for code in left_open.intersection(_codes(response)):
+            expected = sorted(CHALLENGES[listener] for listener in _asking(tree, operation, code))
+            if schema is not None and sorted(map(str, schema.value.get("enum", []))) != expected:
+                yield Fault(schema.pointer, f"is no enum of what {code} carries here: {', '.join(expected)}")
+
+
 def problem_example(tree: Tree) -> Iterator[Fault]:
-    """The example of a refusal is one of its codes, as the catalogue has it."""
+    """The example of a refusal is one of its codes, as the catalogue has it, with the members of that code alone."""
+    catalogue = tree.root["x-problems"]
+    carried = {member for entry in catalogue.values() for member in entry.get("members", [])}
     for _, _, response in _refusals(tree):
         media = tree.child(response, "content", MEDIA_TYPE)
-        entries = {code: tree.root["x-problems"].get(code, {}) for code in _codes(response)}
-        facts = [{"code": code, **{name: entry.get(name) for name in _FACTS}} for code, entry in entries.items()]
+        entries = {code: catalogue.get(code, {}) for code in _codes(response)}
         for pointer, value in () if media is None else examples(tree, media):
-            if not isinstance(value, dict) or {name: value.get(name) for name in ("code", *_FACTS)} not in facts:
+            entry = entries.get(str(value.get("code"))) if isinstance(value, dict) else None
+            if entry is None or any(value.get(name) != entry.get(name) for name in _FACTS):
                 yield Fault(pointer, "is none of the codes of this response as x-problems has them")
+            elif carried & value.keys() != set(entry.get("members", [])):
+                yield Fault(pointer, "has not the members of its code, or has those of another")
 
 
 def cause(tree: Tree) -> Iterator[Fault]:
@@ -172,6 +190,13 @@ def _fallible(tree: Tree, operation: Node) -> Iterator[Node]:
             scheme = tree.child(Node("components", ("components",), {}), "securitySchemes", name)
             if scheme is not None:
                 yield scheme
+
+
+def _asking(tree: Tree, operation: Node, code: str) -> set[str]:
+    """The listeners of the security schemes whose refusal is `code`."""
+    declared = tree.root.get("components", {}).get("securitySchemes", {})
+    names = {name for requirement in operation.value.get("security", []) for name in requirement}
+    return {SCHEMES[name] for name in names & SCHEMES.keys() if declared.get(name, {}).get("x-problem") == code}
 
 
 def _needed(tree: Tree, operation: Node) -> set[str]:

@@ -8,6 +8,7 @@ from tests.tools.lint.conftest import Edit, Edited
 
 LEND = "/paths/~1loans/post"
 INVALID = f"{LEND}/responses/400"
+OPEN_CHALLENGE: Final[Edit] = ("headers: {WWW-Authenticate: Bearer}", "headers: {WWW-Authenticate: null}")
 
 
 FAULTS: Final[list[tuple[str, str, Edit]]] = [
@@ -80,6 +81,7 @@ FAULTS: Final[list[tuple[str, str, Edit]]] = [
         "/components/responses/Refused/headers/WWW-Authenticate",
         ("enum: [Bearer]}\n          example: Bearer", "enum: [Basic]}\n          example: Basic"),
     ),
+    ("challenge", "/components/responses/Refused/headers/WWW-Authenticate/schema", OPEN_CHALLENGE),
     (
         "problem-example",
         f"{INVALID}/content/application~1problem+json/example",
@@ -93,6 +95,16 @@ FAULTS: Final[list[tuple[str, str, Edit]]] = [
             "              example:\n                code: request.invalid",
         ),
     ),
+    (
+        "problem-example",
+        f"{INVALID}/content/application~1problem+json/example",
+        ("                errors: [pages]\n", ""),
+    ),
+    (
+        "problem-example",
+        "/components/responses/NoLoan/content/application~1problem+json/example",
+        ("            code: loan.unknown\n", "            code: loan.unknown\n            errors: [loan]\n"),
+    ),
     ("cause", LEND, ("x-problem: loan.invalid", "x-problem: loan.lost")),
     ("cause", "/paths/~1loans~1{loan}/get", ("x-problem: loan.unknown", "x-problem: loan.invalid")),
     ("cause", "/paths/~1loans~1{loan}/get", ("      x-problem: loan.unknown\n", "")),
@@ -104,6 +116,29 @@ FAULTS: Final[list[tuple[str, str, Edit]]] = [
 @pytest.mark.parametrize(("rule", "pointer", "edit"), FAULTS)
 def test_a_fault_of_a_problem_is_found(lint_edited: Edited, rule: str, pointer: str, edit: Edit) -> None:
     assert (rule, pointer) in [(finding.rule, finding.pointer) for finding in lint_edited(edit)]
+
+
+def realm(name: str) -> Edit:
+    return (
+        "enum: [Bearer]}\n          example: Bearer",
+        f'enum: [\'Bearer realm="{name}"\']}}\n          example: Bearer realm="{name}"',
+    )
+
+
+def test_an_open_challenge_is_documented_as_that_of_the_listener(lint_edited: Edited) -> None:
+    assert lint_edited(OPEN_CHALLENGE, realm("gatehouse")) == []
+
+
+def test_an_open_challenge_that_is_documented_as_another_listeners_is_found(lint_edited: Edited) -> None:
+    found = lint_edited(OPEN_CHALLENGE, realm("join"))
+    assert {finding.rule for finding in found} == {"challenge"}
+
+
+def test_each_listener_has_its_own_challenge(lint_edited: Edited) -> None:
+    moved = [("x-listeners: [control]", "x-listeners: [join]"), ("http://127.0.0.1:8080", "https://127.0.0.1:8443")]
+    joined = ("    operatorToken:\n", "    joinToken:\n")
+    secured = ("- operatorToken: []", "- joinToken: []")
+    assert lint_edited(OPEN_CHALLENGE, realm("join"), *moved * 2, *[secured] * 2, joined) == []
 
 
 def test_a_range_of_refusals_is_refused_as_such(lint_edited: Edited) -> None:
