@@ -15,6 +15,7 @@ from storage.connections import engine, is_fault, not_opened
 from storage.doctor import Doctor
 from storage.events import Admissions
 from storage.holds import Holds, hold_state
+from storage.join.storage import JoinStorage
 from storage.migrations import require_head
 from storage.readers import Readers
 from storage.runs import Runs
@@ -57,6 +58,7 @@ class Storage:
         self.runs = Runs(self.writer, self._readers, statements, recovery_only=recovery_only)
         self.holds = Holds(self.writer, self._readers)
         self.workflows = Workflows(self.writer, self._readers)
+        self.join = JoinStorage(self.writer, self._readers, spelling)
         self.doctor = Doctor(self._readers)
 
     @classmethod

@@ -162,6 +162,127 @@ class OutboxRow(SQLModel, table=True):
     created_at: int = Field(sa_column=_big())
 
 
+class JoinTokenRow(SQLModel, table=True):
+    """A join token, known by its secret's hash; the join that bears its id has spent it."""
+
+    __tablename__ = "join_tokens"
+    __table_args__ = (UniqueConstraint("secret_hash", name="join_tokens_by_secret"),)
+
+    token_id: UUID = Field(sa_column=sa.Column(sa.Uuid(), primary_key=True))
+    secret_hash: str = Field(sa_column=_text())
+    name: str | None = Field(sa_column=_text(nullable=True))
+    created_at: int = Field(sa_column=_big())
+    expires_at: int = Field(sa_column=_big())
+    revoked_at: int | None = Field(sa_column=_big(nullable=True))
+
+
+class JoinRow(SQLModel, table=True):
+    """A node's join; it is live while `ended_at` is null.
+
+    `approval` numbers the approvals, which a clock cannot. `beats` counts the reports that its turn took, `last_seq`
+    the log lines ever stored, `recent_keys` are the last idempotency keys and what each stood for.
+    """
+
+    __tablename__ = "joins"
+
+    join_id: UUID = Field(sa_column=sa.Column(sa.Uuid(), primary_key=True))
+    token_id: UUID = Field(sa_column=sa.Column(sa.Uuid(), sa.ForeignKey("join_tokens.token_id"), nullable=False))
+    pin: str = Field(sa_column=_text())
+    name: str = Field(sa_column=_text())
+    role: str = Field(sa_column=_text())
+    address: str = Field(sa_column=_text())
+    peer_urls: str | None = Field(sa_column=_text(nullable=True))
+    state: str = Field(sa_column=_text())
+    in_turn: bool
+    approval: int | None = Field(sa_column=_big(nullable=True))
+    registered_at: int = Field(sa_column=_big())
+    expires_at: int = Field(sa_column=_big())
+    approved_at: int | None = Field(sa_column=_big(nullable=True))
+    turn_started_at: int | None = Field(sa_column=_big(nullable=True))
+    ended_at: int | None = Field(sa_column=_big(nullable=True))
+    failure: str | None = Field(sa_column=_text(nullable=True))
+    certificate_expires_at: int = Field(sa_column=_big())
+    beats: int = Field(sa_column=_big())
+    last_seq: int = Field(sa_column=_big())
+    recent_keys: str = Field(sa_column=_text())
+
+    __table_args__ = (
+        UniqueConstraint("token_id", name="joins_by_token"),
+        UniqueConstraint("approval", name="joins_by_approval"),
+        Index("joins_by_state", "state", "join_id"),
+        Index(
+            "joins_live_by_name",
+            "name",
+            unique=True,
+            sqlite_where=sa.text("ended_at IS NULL"),
+            postgresql_where=sa.text("ended_at IS NULL"),
+        ),
+        Index(
+            "joins_in_turn",
+            "in_turn",
+            unique=True,
+            sqlite_where=sa.text("in_turn"),
+            postgresql_where=sa.text("in_turn"),
+        ),
+    )
+
+
+class JoinStepRow(SQLModel, table=True):
+    """A step of a join's plan, at its place, and how far it is."""
+
+    __tablename__ = "join_steps"
+
+    join_id: UUID = Field(sa_column=sa.Column(sa.Uuid(), sa.ForeignKey("joins.join_id"), primary_key=True))
+    step: str = Field(sa_column=_text(primary_key=True))
+    place: int
+    status: str = Field(sa_column=_text())
+    message: str | None = Field(sa_column=_text(nullable=True))
+    started_at: int | None = Field(sa_column=_big(nullable=True))
+    ended_at: int | None = Field(sa_column=_big(nullable=True))
+
+
+class JoinRaftRow(SQLModel, table=True):
+    """How a join stands with one raft; the state is also what is still to be done there.
+
+    `reached` numbers the rafts of a join as it reached them, `before` are the raft's members before it.
+    """
+
+    __tablename__ = "join_rafts"
+
+    join_id: UUID = Field(sa_column=sa.Column(sa.Uuid(), sa.ForeignKey("joins.join_id"), primary_key=True))
+    raft: str = Field(sa_column=_text(primary_key=True))
+    place: int
+    kind: str = Field(sa_column=_text())
+    state: str = Field(sa_column=_text())
+    reached: int
+    before: str | None = Field(sa_column=_text(nullable=True))
+    member_id: str | None = Field(sa_column=_text(nullable=True))
+    peers: str = Field(sa_column=_text())
+    error: str | None = Field(sa_column=_text(nullable=True))
+
+
+class JoinLinesRow(SQLModel, table=True):
+    """Log lines of a join that were stored together, as one JSON text; `last_seq` is the number of the last of them."""
+
+    __tablename__ = "join_lines"
+
+    join_id: UUID = Field(sa_column=sa.Column(sa.Uuid(), sa.ForeignKey("joins.join_id"), primary_key=True))
+    last_seq: int = Field(sa_column=sa.Column(sa.BigInteger(), primary_key=True, autoincrement=False))
+    lines: str = Field(sa_column=_text())
+
+
+class LedgerMemberRow(SQLModel, table=True):
+    """A member of a raft whose membership is kept here."""
+
+    __tablename__ = "ledger_members"
+
+    raft: str = Field(sa_column=_text(primary_key=True))
+    member_id: UUID = Field(sa_column=sa.Column(sa.Uuid(), primary_key=True))
+    name: str = Field(sa_column=_text())
+    peer_urls: str = Field(sa_column=_text())
+    learner: bool
+
+
 class AuditRow(SQLModel, table=True):
     """One link of a node's audit chain; `body` is canonical JSON text."""
 

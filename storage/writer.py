@@ -35,6 +35,15 @@ _TEXTS: Final[dict[type[StorageError], str]] = {
 Kind: TypeAlias = Callable[[Transaction, Sequence[Item]], Sequence[Outcome]]
 
 
+def one_by_one(work: Callable[[Transaction, Item], Outcome]) -> Kind[Item, Outcome]:
+    """A kind of work that is done for each item by itself."""
+
+    def kind(transaction: Transaction, items: Sequence[Item]) -> Sequence[Outcome]:
+        return [work(transaction, item) for item in items]
+
+    return kind
+
+
 class Waiting(NamedTuple):
     """One piece of work and the future of who waits for it."""
 
