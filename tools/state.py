@@ -285,7 +285,7 @@ def _make_authority(folder: StateFolder) -> list[Path]:
     made = _make_certificate(folder.authority_certificate, folder.authority_key, authority.authority_certificate)
     for listener in TLS_LISTENERS:
         files = folder.server_certificate(listener), folder.server_key(listener)
-        made += _make_certificate(*files, lambda key: authority.server_certificate(_authority(folder), key))
+        made += _make_certificate(*files, lambda key: authority.server_certificate(signing_authority(folder), key))
     return made
 
 
@@ -300,19 +300,30 @@ def _make_certificate(
     return [*made, file]
 
 
-def _authority(folder: StateFolder) -> Authority:
+def signing_authority(folder: StateFolder) -> Authority:
+    """Read the folder's authority; raises StateError where a file of it is missing or broken, or belongs to another."""
     try:
-        certificate = load_pem_x509_certificate(folder.authority_certificate.read_bytes())
+        certificate = load_pem_x509_certificate(_content(folder.authority_certificate))
     except ValueError:
         raise StateError(f"{folder.authority_certificate} is no certificate") from None
-    return Authority(certificate, _key(folder.authority_key))
+    key = _key(folder.authority_key)
+    if certificate.public_key() != key.public_key():
+        raise StateError(f"{folder.authority_key} is not the key of {folder.authority_certificate}")
+    return Authority(certificate, key)
 
 
 def _key(file: Path) -> EllipticCurvePrivateKey:
     try:
-        return authority.key_from_pem(file.read_bytes())
+        return authority.key_from_pem(_content(file))
     except authority.KeyFormatError as error:
         raise StateError(f"{file}: {error}") from None
+
+
+def _content(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise StateError(f"{file}: {error.strerror}") from None
 
 
 def _make_package(folder: Path, package: Mapping[str, bytes]) -> list[Path]:

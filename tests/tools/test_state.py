@@ -210,6 +210,18 @@ def test_a_certificate_that_was_removed_is_made_anew_and_verifies_under_the_same
     issued.verify_directly_issued_by(authority)
 
 
+def test_the_authority_that_signs_is_the_folder_s_own(folder: StateFolder) -> None:
+    make(folder)
+    own = state.signing_authority(folder)
+    assert own.pem == folder.authority_certificate.read_text()
+    folder.authority_key.write_bytes(folder.server_key("join").read_bytes())
+    with pytest.raises(StateError, match=r"ca\.key is not the key of .*ca\.pem"):
+        state.signing_authority(folder)
+    folder.authority_key.unlink()
+    with pytest.raises(StateError, match=r"ca\.key: No such file"):
+        state.signing_authority(folder)
+
+
 @pytest.mark.parametrize(("content", "words"), [(b"", "is empty"), (b"\n", "is empty"), (b"t\xc3\xb6ken", "not ASCII")])
 def test_a_secret_that_is_none_is_refused(folder: StateFolder, content: bytes, words: str) -> None:
     make(folder)

@@ -72,11 +72,11 @@ def address(folder: StateFolder, chosen: Settings, listener: ListenerName) -> st
         raise typer.BadParameter(
             f"no server runs on {folder.path}, and {listener}.bind names no port", param_hint="--url"
         )
-    return url(listener, bind.host, bind.port)
+    return url(bind.host, bind.port, tls=chosen.tls(listener))
 
 
-def url(listener: ListenerName, host: str, port: int) -> str:
+def url(host: str, port: int, *, tls: bool) -> str:
     """Return the URL under which a client on this machine reaches a listener that is bound there."""
-    scheme = "http" if listener == "control" else "https"
+    scheme = "https" if tls else "http"
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - compared, not bound
     return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"

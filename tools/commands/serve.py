@@ -66,7 +66,7 @@ def serve(
 
         def ready() -> None:
             urls: dict[ListenerName, str] = {
-                name: url(name, *opened.getsockname()[:2]) for name, opened in sockets.items()
+                name: url(*opened.getsockname()[:2], tls=settings.tls(name)) for name, opened in sockets.items()
             }
             for name, lock in locks.items():
                 lock.note(f"{urls[name]}\n")

@@ -104,5 +104,5 @@ def test_without_a_running_server_and_a_port_there_is_no_address(folder: StateFo
     ],
 )
 def test_a_bound_address_is_reached_under_a_url(host: str, expected: str) -> None:
-    assert url("control", host, 80) == f"http://{expected}:80"
-    assert url("join", host, 80) == f"https://{expected}:80"
+    assert url(host, 80, tls=False) == f"http://{expected}:80"
+    assert url(host, 80, tls=True) == f"https://{expected}:80"
