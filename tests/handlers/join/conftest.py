@@ -10,7 +10,7 @@ from handlers.join.certificates import Authority
 from storage import migrations
 from storage.database import Storage
 from tests.storage.work import open_storage
-from tools import authority
+from tests.support.nodes import another_authority
 
 
 @pytest.fixture(scope="session")
@@ -39,18 +39,13 @@ async def storage(tmp_path: Path, database_url: str) -> AsyncIterator[Storage]:
         yield opened
 
 
-def new_authority() -> Authority:
-    key = authority.new_key()
-    return Authority(authority.authority_certificate(key), key)
-
-
 @pytest.fixture(scope="session")
 def founder() -> Authority:
     """The authority of the server that the nodes join."""
-    return new_authority()
+    return another_authority()
 
 
 @pytest.fixture(scope="session")
 def stranger() -> Authority:
     """The authority of another server."""
-    return new_authority()
+    return another_authority()

@@ -17,14 +17,14 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from handlers.join.certificates import BACKDATED, Authority, spki_pin
-from tests.handlers.join.requests import PrivateKey, new_key
+from tests.support.nodes import Key
 from tools import authority
 
 JOIN_ID = "0197f2a4-9d3c-7c51-b0c5-6d2f6c0e8a11"
 DAY = 86_400_000
 
-KEYS: list[PrivateKey] = [
-    new_key(),
+KEYS: list[Key] = [
+    authority.new_key(),
     ed25519.Ed25519PrivateKey.generate(),
     rsa.generate_private_key(public_exponent=65537, key_size=2048),
 ]
@@ -35,8 +35,8 @@ def in_a_day() -> int:
     return (int(time.time()) * 1000) + DAY
 
 
-def issue(founder: Authority, key: PrivateKey | None = None, expires_at: int | None = None) -> x509.Certificate:
-    pem = founder.issue((key or new_key()).public_key(), JOIN_ID, expires_at or in_a_day())
+def issue(founder: Authority, key: Key | None = None, expires_at: int | None = None) -> x509.Certificate:
+    pem = founder.issue((key or authority.new_key()).public_key(), JOIN_ID, expires_at or in_a_day())
     return x509.load_pem_x509_certificate(pem.encode())
 
 
@@ -55,7 +55,7 @@ def test_the_pin_is_the_digest_of_the_authoritys_public_key_in_each_of_its_spell
 
 
 @pytest.mark.parametrize("key", KEYS, ids=KINDS)
-def test_a_node_is_known_by_the_digest_of_its_certificates_public_key(key: PrivateKey, founder: Authority) -> None:
+def test_a_node_is_known_by_the_digest_of_its_certificates_public_key(key: Key, founder: Authority) -> None:
     pem = issue(founder, key).public_bytes(Encoding.PEM)
     assert spki_pin(key.public_key()) == digest_by_openssl(pem).hex()
 
@@ -73,7 +73,7 @@ def test_a_certificate_names_the_join_and_is_for_tls_clients_alone(founder: Auth
 
 
 def test_a_certificate_names_the_key_that_signed_it_and_its_own(founder: Authority) -> None:
-    key = new_key()
+    key = authority.new_key()
     extensions = issue(founder, key).extensions
     own = extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
     signer = extensions.get_extension_for_class(x509.AuthorityKeyIdentifier).value
@@ -91,13 +91,13 @@ def test_a_certificate_is_valid_from_a_little_earlier_to_the_end_that_was_given(
 
 
 def test_no_two_certificates_have_the_same_number(founder: Authority) -> None:
-    key = new_key()
+    key = authority.new_key()
     assert issue(founder, key).serial_number != issue(founder, key).serial_number
 
 
 @pytest.mark.parametrize("key", KEYS, ids=KINDS)
 def test_a_strict_server_that_trusts_the_authority_takes_it_in_a_handshake(
-    key: PrivateKey, founder: Authority, tmp_path: Path
+    key: Key, founder: Authority, tmp_path: Path
 ) -> None:
     own = authority.new_key()
     server_pem = authority.certificate_to_pem(authority.server_certificate(founder, own)) + authority.key_to_pem(own)

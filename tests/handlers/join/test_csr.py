@@ -12,7 +12,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat,
 
 from handlers.join.certificates import Authority
 from handlers.join.csr import NOT_A_REQUEST, NOT_ITS_KEY, OTHER_KEY, WEAK_HASH, CsrRefused, read_csr
-from tests.handlers.join.requests import csr, new_key
+from tests.support.nodes import request_of
+from tools.authority import new_key
 
 RSA = ("-newkey", "rsa:2048", "-pkeyopt", "rsa_keygen_bits:2048")
 P256 = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256")
@@ -72,7 +73,7 @@ def test_another_kind_of_key_is_refused(options: tuple[str, ...], tmp_path: Path
 def test_a_key_of_more_than_8192_bits_is_refused() -> None:
     key = rsa.RSAPublicNumbers(65537, 2**8192 + 1).public_key()
     spki = key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-    assert refusal(armoured(request_of(tbs_of(spki), SHA256_RSA, bytes(1025)))) == OTHER_KEY
+    assert refusal(armoured(enveloped(tbs_of(spki), SHA256_RSA, bytes(1025)))) == OTHER_KEY
 
 
 @pytest.mark.parametrize(
@@ -83,7 +84,7 @@ def test_a_weak_hash_is_refused(options: tuple[str, ...], tmp_path: Path) -> Non
 
 
 def test_a_request_that_another_key_signed_is_refused() -> None:
-    mine, others = (x509.load_pem_x509_csr(csr(new_key()).encode()) for _ in range(2))
+    mine, others = (x509.load_pem_x509_csr(request_of(new_key()).encode()) for _ in range(2))
     signed = mine.public_bytes(Encoding.DER).replace(mine.signature, others.signature)
     assert refusal(armoured(signed)) in {NOT_ITS_KEY, NOT_A_REQUEST}
 
@@ -91,7 +92,7 @@ def test_a_request_that_another_key_signed_is_refused() -> None:
 def test_a_request_for_a_key_that_the_sender_does_not_have_is_refused() -> None:
     key, others = ed25519.Ed25519PrivateKey.generate(), ed25519.Ed25519PrivateKey.generate()
     own, another = (each.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw) for each in (key, others))
-    request = x509.load_pem_x509_csr(csr(key).encode()).public_bytes(Encoding.DER)
+    request = x509.load_pem_x509_csr(request_of(key).encode()).public_bytes(Encoding.DER)
     assert refusal(armoured(request.replace(own, another))) == NOT_ITS_KEY
 
 
@@ -104,7 +105,7 @@ def test_a_point_that_is_spelled_otherwise_than_the_certificate_would_spell_it_i
     key = new_key()
     spki = der(0x30, EC_P256, der(0x03, b"\0", key.public_key().public_bytes(Encoding.X962, form)))
     tbs = tbs_of(spki)
-    pem = armoured(request_of(tbs, SHA256_EC, key.sign(tbs, ec.ECDSA(hashes.SHA256()))))
+    pem = armoured(enveloped(tbs, SHA256_EC, key.sign(tbs, ec.ECDSA(hashes.SHA256()))))
     if outcome is None:
         assert read_csr(pem) == key.public_key()
     else:
@@ -132,7 +133,7 @@ def tbs_of(spki: bytes) -> bytes:
     return der(0x30, der(0x02, b"\0"), der(0x30), spki, der(0xA0))
 
 
-def request_of(tbs: bytes, algorithm: bytes, signature: bytes) -> bytes:
+def enveloped(tbs: bytes, algorithm: bytes, signature: bytes) -> bytes:
     return der(0x30, tbs, algorithm, der(0x03, b"\0", signature))
 
 
@@ -141,7 +142,7 @@ def armoured(der: bytes) -> str:
 
 
 def test_white_space_and_other_line_ends_around_a_request_are_nothing() -> None:
-    pem = csr(new_key())
+    pem = request_of(new_key())
     for spelled in (pem.strip(), f"\n \t{pem}\n\n", pem.replace("\n", "\r\n"), pem.replace("\n", "")):
         assert read_csr(spelled)
 
@@ -161,7 +162,7 @@ def test_white_space_and_other_line_ends_around_a_request_are_nothing() -> None:
     ],
 )
 def test_anything_around_a_request_is_refused(spelled: str) -> None:
-    pem = csr(new_key())
+    pem = request_of(new_key())
     assert refusal(spelled.format(pem, pem)) == NOT_A_REQUEST
 
 
@@ -180,13 +181,13 @@ def test_anything_around_a_request_is_refused(spelled: str) -> None:
     ],
 )
 def test_a_request_that_is_not_well_formed_is_refused(old: str, new: str) -> None:
-    pem = csr(new_key())
+    pem = request_of(new_key())
     assert old in pem
     assert refusal(pem.replace(old, new)) == NOT_A_REQUEST
 
 
 def test_a_byte_behind_the_request_inside_its_armour_is_refused() -> None:
-    der = x509.load_pem_x509_csr(csr(new_key()).encode()).public_bytes(Encoding.DER)
+    der = x509.load_pem_x509_csr(request_of(new_key()).encode()).public_bytes(Encoding.DER)
     assert read_csr(armoured(der))
     assert refusal(armoured(der + b"\0")) == NOT_A_REQUEST
 
