@@ -12,7 +12,7 @@ from tests.support import failing
 from tests.support.contract import places
 from tests.support.effort import tries
 from tests.support.gatehouse import Gatehouse, NewServer
-from tools.contract.run import Outcome, run
+from tools.contract.run import KEY_VARIABLE, OPERATOR_VARIABLE, Outcome, run
 
 SEEDS = range(1, 1 + tries(3, elsewhere=1))
 EXAMPLES = tries(200, elsewhere=40)
@@ -39,9 +39,17 @@ def outcomes(new_server: NewServer) -> Iterator[dict[int, Future[list[Outcome]]]
         yield {seed: pool.submit(try_out, server, seed) for seed, server in servers.items()}
 
 
+def listeners(server: Gatehouse) -> dict[str, str]:
+    return {"control": server.control}
+
+
+def secrets(server: Gatehouse) -> dict[str, str]:
+    return {OPERATOR_VARIABLE: server.token, KEY_VARIABLE: server.key.hex()}
+
+
 def try_out(server: Gatehouse, seed: int) -> list[Outcome]:
     outcomes = [
-        run(server.control, token=server.token, key=server.key, seed=seed, examples=examples, options=options)
+        run("coordinator", listeners(server), secrets(server), seed=seed, examples=examples, options=options)
         for examples, options in ((EXAMPLES, []), (EXAMPLES_AFTER_AN_EVENT, AFTER_AN_EVENT))
     ]
     assert "Traceback" not in server.log
@@ -64,7 +72,7 @@ def test_schemathesis_finds_a_fault_where_there_is_one(new_server: NewServer) ->
     server = new_server(command=[sys.executable, str(Path(failing.__file__)), "doctor"])
     server.start()
     options = ["--include-operation-id=doctor"]
-    outcome = run(server.control, token=server.token, key=server.key, seed=1, examples=5, options=options)
+    outcome = run("coordinator", listeners(server), secrets(server), seed=1, examples=5, options=options)
     assert not outcome.sound
     assert [failure["title"] for failure in outcome.report["failures"]] == ["Server error"]
 

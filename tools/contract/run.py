@@ -1,4 +1,4 @@
-"""Runs schemathesis, with all its checks, against a server that serves the coordinator's document."""
+"""Runs schemathesis, with all its checks, against a running server."""
 
 from __future__ import annotations
 
@@ -13,9 +13,12 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 HOOKS: Final = "tools.contract.hooks"
-# The environment's names for the operator's token, and for the demo source's key in hex digits.
+# The environment's names for the URL of each listener as JSON, for the operator's token, for the demo source's key in
+# hex digits, and for the file of the certificate that the server's is signed by.
+LISTENERS_VARIABLE: Final = "CONTRACT_LISTENERS"
 OPERATOR_VARIABLE: Final = "CONTRACT_OPERATOR_TOKEN"
 KEY_VARIABLE: Final = "CONTRACT_SOURCE_KEY"
+AUTHORITY_VARIABLE: Final = "CONTRACT_AUTHORITY"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,25 +34,38 @@ class Outcome:
         return bool(self.report["exit_code"] == 0 and self.report["complete"])
 
 
-def run(url: str, *, token: str, key: bytes, seed: int, examples: int, options: Sequence[str] = ()) -> Outcome:
-    """Test the server at `url` with `examples` an operation; `options` are further ones of `st run`.
+def run(
+    api: str,
+    listeners: Mapping[str, str],
+    secrets: Mapping[str, str],
+    *,
+    seed: int,
+    examples: int,
+    options: Sequence[str] = (),
+) -> Outcome:
+    """Test the server of `api` with `examples` an operation; `options` are further ones of `st run`.
 
-    `token` is the operator's, `key` the demo source's. The server needs the demo package and at least one run, and
-    has many more, and holds that were set and released, in the end.
+    `listeners` are URLs by name; an operation of several is tested on the one that comes first. `secrets` are what the
+    hooks of the API ask for in the environment. The server has whatever was made on it in the end.
     """
     with TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"
         done = subprocess.run(  # noqa: S603 - our own interpreter, and options of our own
             [
-                *(sys.executable, "-m", "schemathesis.cli", "run", f"{url}/openapi/coordinator.json", f"--url={url}"),
+                *(sys.executable, "-m", "schemathesis.cli", "run", f"{listeners['control']}/openapi/{api}.json"),
                 *("--workers=1", "--no-color", "--generation-database=none"),
-                # The signature is the hooks' matter: one that was generated would be replaced, and tell nothing.
+                # Credentials are the hooks' matter: one that was generated would be replaced, and tell nothing.
                 "--generation-with-security-parameters=false",
                 *(f"--seed={seed}", f"--max-examples={examples}", "--report=json", f"--report-json-path={report}"),
                 *options,
             ],
             cwd=folder,
-            env=os.environ | {"SCHEMATHESIS_HOOKS": HOOKS, OPERATOR_VARIABLE: token, KEY_VARIABLE: key.hex()},
+            env={
+                **os.environ,
+                **secrets,
+                "SCHEMATHESIS_HOOKS": f"{HOOKS}.{api}",
+                LISTENERS_VARIABLE: json.dumps(dict(listeners)),
+            },
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

@@ -1,7 +1,6 @@
 """What schemathesis has to know of the coordinator beyond its document: credentials, and rules across members.
 
-schemathesis loads this module by its name; run.py tells it and puts the credentials into the environment. Of a case
-only what is right in it is changed: what was made wrong stays as it is.
+Of a case only what is right in it is changed: what was made wrong stays as it is.
 """
 
 from __future__ import annotations
@@ -10,11 +9,10 @@ import contextlib
 import json
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Final
 from uuid import NAMESPACE_OID, uuid4, uuid5
 
-import requests
 import rfc8785
 import schemathesis
 from requests import PreparedRequest
@@ -28,7 +26,8 @@ from handlers.coordinator import wire_time
 from handlers.coordinator.signature import sign
 from tools.commands import delivery
 from tools.commands.event import DEMO, DEMO_NAMES
-from tools.contract.run import KEY_VARIABLE, OPERATOR_VARIABLE
+from tools.contract.hooks.shared import OPERATOR, operate, operation_id, phase, right
+from tools.contract.run import KEY_VARIABLE
 
 _OTHER: Final = "019d9079-e78a-7c31-8f02-6b1d4e9a5c77"
 _TIME: Final = "2026-04-15T09:30:00.25Z"
@@ -56,19 +55,6 @@ class Signed(AuthBase):
         return request
 
 
-class Operator(AuthBase):
-    """Sends the operator's token."""
-
-    def __init__(self, token: str) -> None:
-        self.header = f"Bearer {token}"
-
-    def __call__(self, request: PreparedRequest) -> PreparedRequest:
-        """Put the token into a request."""
-        request.headers["Authorization"] = self.header
-        return request
-
-
-OPERATOR: Final = Operator(os.environ[OPERATOR_VARIABLE])
 PRODUCER: Final = Signed(bytes.fromhex(os.environ[KEY_VARIABLE]))
 GLOBAL_AUTH_STORAGE.set_from_requests(PRODUCER).apply_to(operation_id="admitEvent")
 GLOBAL_AUTH_STORAGE.set_from_requests(OPERATOR).skip_for(operation_id=["admitEvent", "live", "ready"])
@@ -84,7 +70,7 @@ class _Seen:
 @schemathesis.hook
 def before_call(_: HookContext, case: Case[Any], __: dict[str, Any]) -> None:
     """Put into a case what the document cannot say: equal members, a served trigger, a run that is there."""
-    change = _CHANGES.get(case.operation.definition.raw.get("operationId", ""))
+    change = _CHANGES.get(operation_id(case))
     if change is not None and case.meta is not None:
         change(case)
 
@@ -100,14 +86,14 @@ def after_call(_: HookContext, case: Case[Any], response: Response) -> None:
 
 
 def _admit_event(case: Case[Any]) -> None:
-    _release(case)
-    if _right(case, ParameterLocation.PATH):
+    _release()
+    if right(case, ParameterLocation.PATH):
         case.path_parameters = {"workflow": DEMO[0], "trigger": DEMO[1]}
-    renamed = _phase(case) in {TestPhase.FUZZING, TestPhase.STATEFUL}
-    if _right(case, ParameterLocation.BODY):
+    renamed = phase(case) in {TestPhase.FUZZING, TestPhase.STATEFUL}
+    if right(case, ParameterLocation.BODY):
         case.body = _envelope(case.body, renamed=renamed)
     wrong = {name.lower() for name, location in negated_parameters(case.meta) if location is ParameterLocation.HEADER}
-    if wrong or _right(case, ParameterLocation.HEADER):
+    if wrong or right(case, ParameterLocation.HEADER):
         told = {f"ce-{name}": value for name, value in _texts(case.body).items()}
         told["x-registry-delivery-time"] = delivery.now()
         if renamed:
@@ -116,27 +102,27 @@ def _admit_event(case: Case[Any]) -> None:
 
 
 def _start_run(case: Case[Any]) -> None:
-    _release(case)
-    if _right(case, ParameterLocation.BODY):
+    _release()
+    if right(case, ParameterLocation.BODY):
         given: Any = case.body
         case_id = _text(given["input"])
         case.body = {"flow": DEMO[0], "input": {"caseId": case_id}}
-        if _right(case, ParameterLocation.HEADER) and _phase(case) is TestPhase.STATEFUL:
+        if right(case, ParameterLocation.HEADER) and phase(case) is TestPhase.STATEFUL:
             # A scenario that is tried again has to go as it went before, or the phase ends there without a word: what
             # is sent tells by itself whether it is new or a repeat.
             case.headers["Idempotency-Key"] = key = str(uuid4())
             if len(case_id) % 2:
-                _post(case, "/v1/runs", case.body, {"Idempotency-Key": key})
+                operate("POST", "/v1/runs", case.body, {"Idempotency-Key": key})
 
 
 def _of_a_run(case: Case[Any]) -> None:
-    if _right(case, ParameterLocation.PATH) and _Seen.run and _phase(case) is TestPhase.FUZZING:
+    if right(case, ParameterLocation.PATH) and _Seen.run and phase(case) is TestPhase.FUZZING:
         case.path_parameters = {"run": _Seen.run}
 
 
 def _release_hold(case: Case[Any]) -> None:
-    if _right(case, ParameterLocation.BODY):
-        _post(case, "/v1/restore-hold", {"reason": "contract"})
+    if right(case, ParameterLocation.BODY):
+        operate("POST", "/v1/restore-hold", {"reason": "contract"})
         _Seen.held = True
 
 
@@ -151,29 +137,14 @@ _CHANGES: Final[dict[str, Callable[[Case[Any]], None]]] = {
 }
 
 
-def _right(case: Case[Any], location: ParameterLocation) -> bool:
-    return case.meta is not None and not case.meta.is_negative_at(location)
-
-
-def _phase(case: Case[Any]) -> TestPhase | None:
-    return case.meta.phase.name if case.meta else None
-
-
-def _release(case: Case[Any]) -> None:
+def _release() -> None:
     """Let admission go on after a hold that another case has set."""
     if not _Seen.held:
         return
     vouched = {"recoveryReference": "contract", "admissionHistoryComplete": True, "priorDeploymentFenced": True}
-    _post(case, "/v1/release-restore-hold", {"reason": "contract"})
-    _post(case, "/v1/release-admission-hold", vouched)
+    operate("POST", "/v1/release-restore-hold", {"reason": "contract"})
+    operate("POST", "/v1/release-admission-hold", vouched)
     _Seen.held = False
-
-
-def _post(case: Case[Any], path: str, body: object, headers: Mapping[str, str] | None = None) -> None:
-    """Send a request of the operator's beside the cases."""
-    requests.post(
-        f"{case.operation.schema.get_base_url()}{path}", json=body, headers=headers, auth=OPERATOR, timeout=10
-    )
 
 
 def _envelope(body: Any, *, renamed: bool) -> dict[str, Any]:
