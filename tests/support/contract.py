@@ -22,14 +22,8 @@ PROBLEM: Final = "application/problem+json"
 METHODS: Final = {"get", "post", "put", "patch", "delete"}
 JOIN_PREFIX: Final = "/v1/join/"
 
-# What a problem names its request's identity, and the members that it has beside the ones of every problem.
+# What a problem calls the identity of its request.
 IDENTITIES: Final[dict[ApiName, str]] = {"coordinator": "traceId", "join": "requestId"}
-MEMBERS: Final[dict[str, Set[str]]] = {
-    "INVALID_INPUT": {"errors"},
-    "JOIN_APPROVAL_REFUSED": {"errors"},
-    "JOIN_NOT_IN_TURN": {"details"},
-    "JOIN_ENDED": {"details"},
-}
 # What the document leaves open, since it differs by listener.
 REALMS: Final[dict[ListenerName, str]] = {"control": 'Bearer realm="gatehouse"', "join": 'Bearer realm="join"'}
 
@@ -140,7 +134,7 @@ def check(method: str, target: str, answer: Answer, listener: ListenerName = "co
 def _check_problem(api: ApiName, listener: ListenerName, answer: Answer, identity: str) -> None:
     problem = answer.json
     known = document(api)["x-problems"][problem["code"]]
-    beside = MEMBERS.get(problem["code"], set())
+    beside = set(known.get("members", ()))
     assert beside <= problem.keys()
     assert {name: value for name, value in problem.items() if name not in beside} == {
         "code": problem["code"],

@@ -109,13 +109,16 @@ class Node:
         self.server = server
         self.key = key or new_key()
         self.join_id = ""
+        # What the operator got when the token of `registered` was minted.
+        self.minted: dict[str, str] = {}
         self._certificate = ""
 
     @classmethod
     def registered(cls, server: Gatehouse, key: Key | None = None, **changes: Any) -> Self:
         """Return a node that has registered with a new token."""
         node = cls(server, key)
-        answer = node.register(server.mint()["token"], **changes)
+        node.minted = server.mint()
+        answer = node.register(node.minted["token"], **changes)
         assert answer.status == 201, answer
         return node
 
@@ -246,6 +249,12 @@ class Node:
         """Report that a step failed, and wait until it is out of every raft."""
         assert self.report(step("services", "failed")).status == 204
         self.out()
+
+    def leave(self) -> None:
+        """End its join where it has not ended, and wait until it is in no raft."""
+        if self.state in {"pending", "approved", "joining"}:
+            assert self.server.reject(self.join_id).status == 200
+            self.out()
 
     def out(self) -> None:
         """Wait until it is in no raft."""

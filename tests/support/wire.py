@@ -64,9 +64,21 @@ class Answer:
         return str(self.json["code"]) if self.header("Content-Type") == "application/problem+json" else ""
 
     @property
+    def bare(self) -> tuple[str, list[tuple[str, str]], bytes]:
+        """What two answers of one kind have in common: all but the date and the trace id."""
+        identity = self.header("X-Request-Id")
+        assert identity
+        fields = [field for field in self.fields if field[0] not in {"date", "x-request-id"}]
+        return self.status_line, fields, self.body.replace(identity.encode(), b"")
+
+    @property
     def outcome(self) -> tuple[int, str]:
         """The status, and the code of a problem or ""."""
         return self.status, self.code
+
+
+class ConnectionEnded(AssertionError):
+    """The server ended the connection where an answer was to come."""
 
 
 class Wire:
@@ -104,7 +116,8 @@ class Wire:
 
     def _more(self) -> None:
         more = self.socket.recv(65_536)
-        assert more, f"the connection ended within an answer: {self._received!r}"
+        if not more:
+            raise ConnectionEnded(self._received)
         self._received += more
 
     def ended(self) -> bool:
