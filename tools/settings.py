@@ -38,8 +38,15 @@ from tools.settingsfile import SettingsError, SettingsText
 ListenerName = Literal["control", "installer", "join"]
 Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
-# An install plan's commands find these in their environment, and such a command may be gatehouse itself.
-_FOREIGN: Final = frozenset({"GATEHOUSE_ATTEMPT", "GATEHOUSE_NODE_YAML"})
+# The commands of an install's or a join's plan find these in their environment, and such a command may be gatehouse
+# itself; a join's token is there for `gatehouse join`.
+_FOREIGN: Final = frozenset(
+    f"GATEHOUSE_{name}"
+    for name in (
+        *("ATTEMPT", "NODE_YAML", "JOIN_TOKEN", "JOIN_ID", "JOIN_NAME", "JOIN_ADDRESS"),
+        *("RAFT_NAME", "RAFT_PEERS", "RAFT_PEER_URLS"),
+    )
+)
 # Kubernetes sets these for a Service whose name begins with gatehouse.
 _SERVICE_LINK: Final = re.compile(r"_SERVICE_HOST$|_SERVICE_PORT(_[A-Z0-9_]+)?$|_PORT(_[0-9]+_(TCP|UDP|SCTP)(_\w+)?)?$")
 _SQLITE: Final = "sqlite:///"

@@ -214,6 +214,9 @@ def test_an_unknown_variable_is_refused_by_its_name(monkeypatch: pytest.MonkeyPa
     [
         "GATEHOUSE_ATTEMPT",
         "GATEHOUSE_NODE_YAML",
+        "GATEHOUSE_JOIN_TOKEN",
+        "GATEHOUSE_JOIN_NAME",
+        "GATEHOUSE_RAFT_PEERS",
         "GATEHOUSE_SERVICE_HOST",
         "GATEHOUSE_PORT",
         "GATEHOUSE_PORT_8080_TCP_ADDR",

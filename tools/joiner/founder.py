@@ -1,0 +1,215 @@
+"""Asks the founder over TLS, again and again where that may help, and keeps the node's certificate valid."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Any, Final, Self
+
+import httpx
+
+from tools.commands.client import SECONDS, refusal
+from tools.commands.terminal import RefusedError, UnreachableError
+from tools.joiner import pin
+from tools.joiner.folder import Batch, Join, Node, NodeFolder, token_digest
+from tools.joiner.pin import JoinToken
+from tools.joiner.progress import Progress
+
+REGISTRATIONS: Final = "/v1/join/registrations"
+# Answers of a server, or of a proxy before it, that another attempt may change.
+_PASSING: Final = frozenset({429, 500, 502, 503, 504})
+# How long a renewal that failed is let alone; the certificate has days left then.
+_RENEWAL_PAUSE_SECONDS: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """Seconds: between questions, between reports, how old a line may grow, and pauses after a failure."""
+
+    question: float = 1.0
+    heartbeat: float = 30.0
+    batch: float = 0.25
+    first_pause: float = 0.1
+    longest_pause: float = 5.0
+
+
+class JoinEnded(Exception):
+    """The founder takes no more reports: the join has ended."""
+
+
+class Founder:
+    """The founder as one node knows it. `reached`: whether it has answered this process already."""
+
+    def __init__(
+        self,
+        url: str,
+        folder: NodeFolder,
+        node: Node,
+        token: JoinToken | None,
+        progress: Progress,
+        *,
+        pace: Pace,
+        reached: bool,
+    ) -> None:
+        self._url = url
+        self._folder = folder
+        self._node = node
+        self._token = token
+        self._progress = progress
+        self._pace = pace
+        self._reached = reached
+        self._answered = False
+        self._certifying = asyncio.Lock()
+        self._renewal_from = 0.0
+        self._clients = contextlib.AsyncExitStack()
+        self._stranger: httpx.AsyncClient | None = None
+        self._known: httpx.AsyncClient | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._clients.aclose()
+
+    @property
+    def has_other_token(self) -> bool:
+        """Whether there is a token beside the one that the folder's join was registered with."""
+        join = self._folder.join()
+        return self._token is not None and (join is None or join.token != token_digest(self._token.secret))
+
+    async def register(self) -> None:
+        """Register, or get the same registration again, and keep it with its certificate."""
+        if self._token is None:
+            raise RefusedError("the founder wants a join token; `gatehouse joins token` makes one")
+        node = self._node
+        body: dict[str, Any] = {
+            "name": node.name,
+            "role": node.role,
+            "address": node.address,
+            "csr": self._folder.csr(),
+        }
+        if node.peer_urls:
+            body["peerUrls"] = list(node.peer_urls)
+        headers = {"Authorization": f"Bearer {self._token.secret}"}
+        answer = await self._ask("POST", REGISTRATIONS, known=False, json=body, headers=headers)
+        if not answer.is_success:
+            raise refusal(answer)
+        registered = answer.json()
+        self._certified(registered["certificate"])
+        self._folder.joined_as(
+            Join(
+                join_id=registered["joinId"],
+                token=token_digest(self._token.secret),
+                node=node,
+            )
+        )
+
+    async def registration(self) -> dict[str, Any]:
+        """Return the registration as it is now."""
+        answer = await self._ask("GET", self._path(""), known=True)
+        if not answer.is_success:
+            raise refusal(answer)
+        return dict(answer.json())
+
+    async def report(self, batch: Batch) -> None:
+        """Report until there is an answer. Raises JoinEnded, and RefusedError for any other refusal."""
+        headers = {"Content-Type": "application/json", "Idempotency-Key": batch.key}
+        content = batch.body.encode()
+        answer = await self._ask("POST", self._path("/events"), known=True, content=content, headers=headers)
+        if answer.is_success:
+            return
+        fault = refusal(answer)
+        if fault.body.get("code") == "JOIN_ENDED":
+            raise JoinEnded
+        raise fault
+
+    def _path(self, rest: str) -> str:
+        join = self._folder.join()
+        if join is None:
+            raise RefusedError("this node is not registered")
+        return f"{REGISTRATIONS}/{join.join_id}{rest}"
+
+    async def _ask(self, method: str, target: str, *, known: bool, **options: Any) -> httpx.Response:
+        """Send a request until the answer is one that would be the same the next time."""
+        pause = self._pace.first_pause
+        while True:
+            try:
+                if known:
+                    await self._keep_certified()
+                answer = await self._client(known).request(method, target, **options)
+            except httpx.TransportError as error:
+                trouble = self._trouble(error)
+            else:
+                self._reached = self._answered = True
+                if answer.status_code not in _PASSING:
+                    self._progress.trouble(None)
+                    return answer
+                trouble = f"{self._url} answers {answer.status_code}"
+            self._progress.trouble(trouble)
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, self._pace.longest_pause)
+
+    def _trouble(self, error: httpx.TransportError) -> str:
+        """Say what is wrong with the connection, or raise it where it cannot be waited for."""
+        if not self._answered and _is_distrust(error):
+            raise RefusedError(f"{self._url} is not the founder: {error}") from None
+        detail = f"{self._url} does not answer: {str(error) or type(error).__name__}"
+        if not self._reached:
+            raise UnreachableError(detail) from None
+        return detail
+
+    async def _keep_certified(self) -> None:
+        """Renew the certificate past half of its life; one that has expired counts for nothing: register again."""
+        async with self._certifying:
+            begins, ends = self._folder.validity() or (datetime.min.replace(tzinfo=UTC),) * 2
+            now = datetime.now(UTC)
+            if now >= ends:
+                await self.register()
+            elif now - begins >= (ends - begins) / 2 and time.monotonic() >= self._renewal_from:
+                await self._renew()
+
+    async def _renew(self) -> None:
+        self._renewal_from = time.monotonic() + _RENEWAL_PAUSE_SECONDS
+        with contextlib.suppress(httpx.TransportError):
+            body = {"csr": self._folder.csr()}
+            answer = await self._client(known=True).post(self._path("/certificate"), json=body)
+            if answer.is_success:
+                self._certified(answer.json()["certificate"])
+
+    def _certified(self, certificate: str) -> None:
+        self._folder.certify(certificate)
+        self._known = None
+
+    def _client(self, known: bool) -> httpx.AsyncClient:
+        client = self._known if known else self._stranger
+        if client is None:
+            client = self._new_client(known)
+            # Earlier clients may have requests under way; all are closed in the end.
+            self._clients.push_async_callback(client.aclose)
+            if known:
+                self._known = client
+            else:
+                self._stranger = client
+        return client
+
+    def _new_client(self, known: bool) -> httpx.AsyncClient:
+        context = pin.trusting(self._folder.authority() or "")
+        if known:
+            context.load_cert_chain(self._folder.certificate_file, self._folder.key_file)
+        # The environment's proxy is the way to the internet, not to the founder.
+        return httpx.AsyncClient(base_url=self._url, verify=context, timeout=SECONDS, trust_env=False)
+
+
+def _is_distrust(error: BaseException | None) -> bool:
+    while error is not None:
+        if isinstance(error, ssl.SSLCertVerificationError):
+            return True
+        error = error.__cause__ or error.__context__
+    return False

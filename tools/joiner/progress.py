@@ -1,0 +1,77 @@
+"""What a person or a machine sees of a join, on the node as it goes on and with the operator who follows it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+import typer
+
+from tools.commands.terminal import plain
+
+_STATES: Final = {
+    "pending": "waits for an operator's approval",
+    "joining": "its turn has come",
+    "joined": "joined",
+}
+
+
+class Progress:
+    """Tells each change once: a line for a person, or one JSON object a line."""
+
+    def __init__(self, machine: bool) -> None:
+        self._machine = machine
+        self._told: dict[str, Any] = {}
+
+    def state(self, registration: Mapping[str, Any]) -> None:
+        """Tell in which state the join is, and where in line."""
+        state, position = registration["state"], registration["position"]
+        if not self._new("", (state, position)):
+            return
+        text = f"approved, number {position} in line" if state == "approved" else _STATES.get(state, state)
+        value = {"event": "state", "joinId": registration["joinId"], "state": state, "position": position}
+        self._tell(value, f"join {registration['joinId']}: {text}")
+
+    def rafts(self, registration: Mapping[str, Any]) -> None:
+        """Tell how far the node has come in each raft, and what stands in its way."""
+        for raft in registration["rafts"]:
+            name, state, error = raft["name"], raft["state"], raft["error"]
+            if self._new(f"raft {name}", (state, error)) and (state, error) != ("absent", None):
+                value = {"event": "raft", "raft": name, "state": state, "error": error}
+                self._tell(value, f"raft {name}: {state}{_aside(error)}")
+
+    def step(self, step: str, status: str, message: str | None) -> None:
+        """Tell how far a step is."""
+        if self._new(f"step {step}", (status, message)):
+            value = {"event": "step", "step": step, "status": status, "message": message}
+            self._tell(value, f"{step}: {status}{_aside(message)}")
+
+    def line(self, step: str | None, message: str, facts: Mapping[str, Any] | None = None) -> None:
+        """Tell a log line; `facts` is what a machine is told beside it."""
+        # A message may hold several lines, and each has to be seen as one of this node.
+        text = "\n".join(f"  {step or '-'} | {line}" for line in message.split("\n"))
+        self._tell({"event": "line", "step": step, "message": message, **(facts or {})}, text)
+
+    def dropped(self, count: int) -> None:
+        """Tell that lines came which are not kept any more."""
+        self._tell({"event": "dropped", "lines": count}, f"  … {count} lines are not kept any more")
+
+    def trouble(self, detail: str | None) -> None:
+        """Tell that the other side cannot be asked at present, and, by None, that it can again."""
+        if self._new("trouble", detail):
+            value = {"event": "connection", "detail": detail}
+            self._tell(value, f"{detail}; trying again" if detail else "the connection is there again")
+
+    def _new(self, subject: str, value: Any) -> bool:
+        known = self._told.get(subject)
+        self._told[subject] = value
+        return bool(known != value)
+
+    def _tell(self, value: Mapping[str, Any], text: str) -> None:
+        typer.echo(json.dumps(value, ensure_ascii=False) if self._machine else plain(text))
+
+
+def _aside(message: str | None) -> str:
+    # Lines of its own would look like lines of ours.
+    return f" ({' '.join(message.splitlines())})" if message else ""
