@@ -7,26 +7,38 @@ import contextlib
 import gc
 import os
 import socket
+import ssl
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import uvloop
 
 from handlers.coordinator.api import coordinator_api, coordinator_document
-from handlers.coordinator.app import App
+from handlers.coordinator.app import App as CoordinatorApp
 from handlers.coordinator.deployment import Deployment
 from handlers.coordinator.sources import Sources
 from handlers.gateway.faults import Api
 from handlers.gateway.listener import Listener
 from handlers.gateway.outlet import outlet
-from handlers.gateway.pages import document_pages, metrics_page
+from handlers.gateway.pages import Page, document_pages, metrics_page
 from handlers.gateway.server import Bound, serve
 from handlers.gateway.telemetry import Metrics, RequestLog, configure_logging
+from handlers.join.api import join_api, join_document
+from handlers.join.app import App as JoinApp
+from handlers.join.identities import Identities
+from handlers.join.rafts.etcd import EtcdRaft
+from handlers.join.rafts.ledger import LedgerRaft
+from handlers.join.rafts.port import Raft
+from handlers.join.turns import Turns
 from storage.database import Storage
+from storage.join.ledger import Ledger
+from tools import settings as chosen
 from tools.commands import database
+from tools.keeper import kept
 from tools.settings import ListenerName, Settings
-from tools.state import StateFolder
+from tools.state import StateFolder, signing_authority
+from tools.tls import etcd_context, join_context
 
 
 def run(
@@ -40,7 +52,8 @@ def run(
 ) -> None:
     """Serve a listener on each of `sockets` until SIGTERM or SIGINT; `ready` is called when the first request can come.
 
-    Raises what `Storage.open` raises, and StateError where the operator's token is none.
+    Raises what `Storage.open` raises, StateError where a file of the folder is missing or none of its kind, and
+    SettingsError where a file is that the settings name.
     """
     with contextlib.ExitStack() as opened:
         # A process that was started without stderr has no log.
@@ -71,14 +84,31 @@ async def _run(
         on_commit=metrics.committed,
     )
     try:
-        apis = [await _coordinator(settings, folder, storage, sources)]
-        pages = document_pages({"coordinator": coordinator_document()})
-        pages["/metrics"] = metrics_page(metrics.render)
-        bound = [Bound(Listener(name, apis, pages, metrics, request_log), opened) for name, opened in sockets.items()]
-        _leave_to_reference_counts()
-        # Told once `serve` has taken over the signals: whoever reads it may send one at once.
-        asyncio.get_running_loop().call_soon(ready)
-        await serve(bound)
+        async with contextlib.AsyncExitStack() as beside:
+            rafts = [_raft(each, storage.join.ledger) for each in settings.rafts]
+            for raft in rafts:
+                beside.push_async_callback(raft.close)
+            turns = Turns(storage.join, rafts, timeout_seconds=settings.join.turn_timeout_seconds)
+            token = folder.read_secret(folder.operator_token)
+            coordinator = await _coordinator(settings, storage, sources, token)
+            join = _join(settings, folder, storage, rafts, turns, token)
+            pages = document_pages({"coordinator": coordinator_document(), "join": join_document()})
+            pages["/metrics"] = metrics_page(metrics.render)
+            served: dict[ListenerName, tuple[list[Api], dict[str, Page]]] = {
+                "control": ([coordinator, join], pages),
+                "join": ([join], document_pages({"join": join_document()})),
+            }
+            bound = [
+                Bound(Listener(name, *served[name], metrics, request_log), opened, _tls(settings, folder, name))
+                for name, opened in sockets.items()
+            ]
+            _leave_to_reference_counts()
+            stopping = asyncio.Event()
+            if "join" in sockets:
+                await beside.enter_async_context(kept(turns.run, stopping))
+            # Told once `serve` has taken over the signals: whoever reads it may send one at once.
+            asyncio.get_running_loop().call_soon(ready)
+            await serve(bound, stopping.set)
     finally:
         await storage.close()
         request_log.flush()
@@ -94,8 +124,32 @@ def _leave_to_reference_counts() -> None:
     gc.set_threshold(10_000, 20, 50)
 
 
-async def _coordinator(settings: Settings, folder: StateFolder, storage: Storage, sources: Sources) -> Api:
+async def _coordinator(settings: Settings, storage: Storage, sources: Sources, token: str) -> Api:
     connections = {name: each.model_dump(by_alias=True) for name, each in settings.connections.items()}
     deployment = Deployment(storage.workflows, connections)
     await deployment.load()
-    return coordinator_api(App(storage, deployment), sources, folder.read_secret(folder.operator_token))
+    return coordinator_api(CoordinatorApp(storage, deployment), sources, token)
+
+
+def _join(
+    settings: Settings, folder: StateFolder, storage: Storage, rafts: Sequence[Raft], turns: Turns, token: str
+) -> Api:
+    app = JoinApp(
+        storage=storage,
+        authority=signing_authority(folder),
+        rafts=rafts,
+        turns=turns,
+        identities=Identities(storage.join.registrations.identity),
+        trusted_proxies=settings.join.trusted_proxies,
+    )
+    return join_api(app, token)
+
+
+def _raft(of: chosen.Raft, ledger: Ledger) -> Raft:
+    if of.kind == "ledger":
+        return LedgerRaft(ledger, of.name, of.peer_port, of.peer_scheme)
+    return EtcdRaft(of.name, of.endpoints, of.peer_port, of.peer_scheme, etcd_context(of))
+
+
+def _tls(settings: Settings, folder: StateFolder, listener: ListenerName) -> ssl.SSLContext | None:
+    return join_context(folder) if settings.tls(listener) else None

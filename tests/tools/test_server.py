@@ -9,7 +9,8 @@ import pytest
 
 from tests.support import wire
 from tests.support.deliveries import PATH, Delivery
-from tests.support.gatehouse import COMMAND, Gatehouse, wait_for
+from tests.support.gatehouse import COMMAND, Gatehouse, NewServer, wait_for
+from tests.support.nodes import REGISTRATIONS, Node, client_cert
 from tests.support.wire import Wire
 
 
@@ -70,3 +71,73 @@ def test_the_control_listener_has_the_documents_and_a_page_that_shows_them(serve
     assert server.send("GET", "/openapi/coordinator.json").json["openapi"].startswith("3.1.")
     assert b"swagger-ui" in server.send("GET", "/docs").body
     assert b"openapi/coordinator.json" in server.send("GET", "/docs/start.js").body
+
+
+def test_the_join_listener_has_its_own_document_and_no_other(server: Gatehouse) -> None:
+    assert server.send("GET", "/openapi/join.json").body == server.send_join("GET", "/openapi/join.json").body
+    assert server.send_join("GET", "/docs").status == 200
+    start = server.send_join("GET", "/docs/start.js").body
+    assert b"openapi/join.json" in start
+    assert b"coordinator" not in start
+    for path in ("/openapi/coordinator.json", "/metrics", "/health", "/v1/runs"):
+        assert server.send_join("GET", path).outcome == (404, "NOT_FOUND")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "control", "join"),
+    [
+        ("PUT", REGISTRATIONS, "GET, HEAD", "POST"),
+        ("PUT", f"{REGISTRATIONS}/a", "GET, HEAD", "GET, HEAD"),
+        ("GET", "/v1/join/tokens", "POST", None),
+        ("PUT", f"{REGISTRATIONS}/a/log", "GET, HEAD", None),
+        ("GET", f"{REGISTRATIONS}/a/events", None, "POST"),
+        ("GET", f"{REGISTRATIONS}/a/certificate", None, "POST"),
+        ("POST", "/docs", "GET, HEAD", "GET, HEAD"),
+    ],
+)
+def test_a_path_has_the_methods_that_its_listener_carries(
+    server: Gatehouse, method: str, path: str, control: str | None, join: str | None
+) -> None:
+    for answer, allow in [(server.send(method, path), control), (server.send_join(method, path), join)]:
+        assert (answer.status, answer.header("Allow")) == (405 if allow else 404, allow)
+
+
+def test_each_listener_is_a_realm(server: Gatehouse) -> None:
+    assert server.send("GET", REGISTRATIONS).header("WWW-Authenticate") == 'Bearer realm="gatehouse"'
+    stranger = server.send_join("POST", REGISTRATIONS, server.operator, b"")
+    assert (stranger.status, stranger.header("WWW-Authenticate")) == (401, 'Bearer realm="join"')
+
+
+def test_nobody_speaks_for_a_connection_by_a_header(new_server: NewServer) -> None:
+    server = new_server()
+    server.configure(join={"tls": False, "trustedProxies": ["10.0.0.7"]})
+    with server:
+        assert server.join.startswith("http://")
+        node = Node.registered(server)
+        forged = client_cert(node.certificate) | {"X-Forwarded-For": "10.0.0.7", "X-Forwarded-Proto": "https"}
+        with Wire(server.join_port) as connection:
+            # The PROXY protocol is not spoken either.
+            connection.write(b"PROXY TCP4 10.0.0.7 127.0.0.1 1 2\r\n" + wire.message("GET", node.path, forged))
+            assert connection.read().status == 400
+        assert node.send("GET", node.path, forged | {"Forwarded": "for=10.0.0.7"}).outcome == (404, "NOT_FOUND")
+        assert server.state_of(node.join_id) == "pending"
+
+
+def test_two_processes_serve_a_listener_each_and_turns_are_kept_by_the_one_with_join(new_server: NewServer) -> None:
+    joining = new_server(arguments=["--listener", "join"])
+    operating = Gatehouse(joining.state, arguments=["--listener", "control"])
+    with joining, operating:
+        assert (joining.control, operating.join) == ("", "")
+        operating.join = joining.join
+        node = Node.in_turn(operating)
+        node.finish()
+        assert joining.stop() == 0
+        assert operating.state_of(node.join_id) == "joined"
+
+
+def test_a_file_that_the_settings_name_is_told_with_its_raft_before_anything_is_served(new_server: NewServer) -> None:
+    server = new_server()
+    server.configure(rafts=[{"name": "store", "kind": "etcd", "endpoints": ["https://x"], "caFile": "etcd.pem"}])
+    done = server.run("serve", "--state", str(server.state))
+    assert (done.returncode, done.stdout) == (1, "")
+    assert f"rafts: store: {server.state}/etcd.pem: No such file or directory" in done.stderr

@@ -25,7 +25,7 @@ from tools.state import DEFAULT_FOLDER, Lock, StateFolder, hold, make_folder
 
 app = group()
 
-LISTENERS: Final[tuple[ListenerName, ...]] = ("control",)
+LISTENERS: Final[tuple[ListenerName, ...]] = ("control", "join")
 
 
 def _known(names: list[str] | None) -> list[str] | None:
@@ -117,6 +117,7 @@ def _announce(folder: StateFolder, urls: Mapping[ListenerName, str], machine: bo
         "state": str(folder.path.absolute()),
         "operatorToken": str(folder.operator_token.absolute()),
         "demoKey": str(folder.demo_key.absolute()),
+        "caFile": str(folder.authority_certificate.absolute()),
     }
     emit(machine, {"listeners": urls, **places}, lambda console: _show(console, urls, places))
 
@@ -127,3 +128,4 @@ def _show(console: Console, urls: Mapping[ListenerName, str], places: Mapping[st
     console.print(f"{'state folder':<15} {places['state']}")
     console.print(f"{'operator token':<15} {places['operatorToken']}")
     console.print(f"{'demo key':<15} {places['demoKey']}")
+    console.print(f"{'authority':<15} {places['caFile']}")

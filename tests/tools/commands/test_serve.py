@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.support.gatehouse import Gatehouse
+from tests.support.gatehouse import FREE_PORTS, Gatehouse
 from tests.tools.commands.conftest import GATEHOUSE, Command
 from tools.state import StateFolder
 
@@ -38,7 +38,7 @@ def test_a_signal_as_soon_as_it_is_announced_ends_a_server_in_order(state: Path,
 
 def test_a_machine_gets_one_line_that_says_where_things_are(state: Path, environment: dict[str, str]) -> None:
     command = [GATEHOUSE, "serve", "--state", "state", "--json"]
-    variables = environment | {"GATEHOUSE_CONTROL_BIND": "127.0.0.1:0"}
+    variables = environment | FREE_PORTS
     with subprocess.Popen(
         command, cwd=state.parent, env=variables, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     ) as server:
@@ -47,15 +47,16 @@ def test_a_machine_gets_one_line_that_says_where_things_are(state: Path, environ
         server.terminate()
         assert server.stdout.read() == ""
     assert told == {
-        "listeners": {"control": told["listeners"]["control"]},
+        "listeners": {"control": told["listeners"]["control"], "join": told["listeners"]["join"]},
         "state": str(state),
         "operatorToken": str(state / "operator.token"),
         "demoKey": str(state / "sources" / "demo.key"),
+        "caFile": str(state / "ca" / "ca.pem"),
     }
 
 
 def test_a_person_is_told_where_things_are(state: Path, environment: dict[str, str]) -> None:
-    variables = environment | {"GATEHOUSE_CONTROL_BIND": "127.0.0.1:0"}
+    variables = environment | FREE_PORTS
     with subprocess.Popen(
         [GATEHOUSE, "serve", "--state", state],
         env=variables,
@@ -64,12 +65,12 @@ def test_a_person_is_told_where_things_are(state: Path, environment: dict[str, s
         text=True,
     ) as server:
         assert server.stdout is not None
-        lines = [server.stdout.readline() for _ in range(4)]
+        lines = [server.stdout.readline() for _ in range(6)]
         server.terminate()
     assert lines[0].startswith("control         http://127.0.0.1:")
-    assert [line.split()[-1] for line in lines[1:]] == [
-        str(path) for path in (state, state / "operator.token", state / "sources" / "demo.key")
-    ]
+    assert lines[1].startswith("join            https://127.0.0.1:")
+    files = [state / name for name in ("operator.token", "sources/demo.key", "ca/ca.pem")]
+    assert [line.split()[-1] for line in lines[2:]] == [str(path) for path in (state, *files)]
 
 
 def test_one_server_serves_a_listener_from_a_folder(state: Path, tmp_path: Path) -> None:
@@ -116,7 +117,7 @@ def test_a_bad_setting_is_refused_by_its_name_and_nothing_is_made(gatehouse: Com
 def test_a_folder_without_its_token_is_refused_by_the_files_name(gatehouse: Command, state: Path) -> None:
     gatehouse("init", "--state", state)
     (state / "operator.token").unlink()
-    done = gatehouse("serve", "--state", state, GATEHOUSE_CONTROL_BIND="127.0.0.1:0")
+    done = gatehouse("serve", "--state", state, **FREE_PORTS)
     assert (done.returncode, done.stdout) == (1, "")
     assert f"gatehouse: {state}/operator.token: No such file or directory" in done.stderr
 
@@ -124,7 +125,7 @@ def test_a_folder_without_its_token_is_refused_by_the_files_name(gatehouse: Comm
 def test_a_token_that_is_empty_is_refused(gatehouse: Command, state: Path) -> None:
     gatehouse("init", "--state", state)
     (state / "operator.token").write_text("\n")
-    done = gatehouse("serve", "--state", state, GATEHOUSE_CONTROL_BIND="127.0.0.1:0")
+    done = gatehouse("serve", "--state", state, **FREE_PORTS)
     assert done.returncode == 1
     assert "operator.token is empty" in done.stderr
 
