@@ -117,7 +117,7 @@ def test_a_bad_setting_is_refused_by_its_name_and_nothing_is_made(gatehouse: Com
 def test_a_folder_without_its_token_is_refused_by_the_files_name(gatehouse: Command, state: Path) -> None:
     gatehouse("init", "--state", state)
     (state / "operator.token").unlink()
-    done = gatehouse("serve", "--state", state, **FREE_PORTS)
+    done = gatehouse("serve", "--state", state, "--listener", "control", GATEHOUSE_CONTROL_BIND="127.0.0.1:0")
     assert (done.returncode, done.stdout) == (1, "")
     assert f"gatehouse: {state}/operator.token: No such file or directory" in done.stderr
 
@@ -125,7 +125,7 @@ def test_a_folder_without_its_token_is_refused_by_the_files_name(gatehouse: Comm
 def test_a_token_that_is_empty_is_refused(gatehouse: Command, state: Path) -> None:
     gatehouse("init", "--state", state)
     (state / "operator.token").write_text("\n")
-    done = gatehouse("serve", "--state", state, **FREE_PORTS)
+    done = gatehouse("serve", "--state", state, "--listener", "control", GATEHOUSE_CONTROL_BIND="127.0.0.1:0")
     assert done.returncode == 1
     assert "operator.token is empty" in done.stderr
 
