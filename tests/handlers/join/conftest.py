@@ -9,6 +9,7 @@ import pytest
 from handlers.join.certificates import Authority
 from storage import migrations
 from storage.database import Storage
+from tests.handlers.join.house import House
 from tests.storage.work import open_storage
 from tests.support.nodes import another_authority
 
@@ -49,3 +50,9 @@ def founder() -> Authority:
 def stranger() -> Authority:
     """The authority of another server."""
     return another_authority()
+
+
+@pytest.fixture
+def house(storage: Storage, founder: Authority) -> House:
+    """Join over the test's own storage."""
+    return House(storage, founder)
