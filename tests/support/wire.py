@@ -85,7 +85,10 @@ class Wire:
     """One connection, to 127.0.0.1 and from `source`, which is any address of the loopback."""
 
     def __init__(self, port: int, wrap: Wrap = plain, *, source: str = "127.0.0.1") -> None:
-        self.socket = wrap(socket.create_connection(("127.0.0.1", port), PATIENCE_SECONDS, (source, 0)))
+        connected = socket.create_connection(("127.0.0.1", port), PATIENCE_SECONDS, (source, 0))
+        # As every HTTP client has it: the last piece of a request does not wait for the others to be confirmed.
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.socket = wrap(connected)
         self._received = b""
 
     def __enter__(self) -> Self:
