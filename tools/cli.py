@@ -23,6 +23,8 @@ COMMANDS: Final = {
     "event": "Send signed events.",
     "runs": "List, show and cancel runs.",
     "holds": "Set and release the holds of admission and execution.",
+    "join": "Join a founder as a node.",
+    "joins": "Make join tokens, and list, approve, reject and follow joins.",
     "audit": "Verify the audit chain.",
     "bench": "Measure this server beside its peers.",
 }

@@ -78,6 +78,7 @@ def refusal(response: httpx.Response) -> RefusedError:
         return RefusedError(detail, {"error": "answer", "status": response.status_code, "detail": detail})
     trace = problem.get("traceId") or problem.get("requestId")
     lines = [f"{problem.get('code')} ({response.status_code}): {problem['title']}", f"  {problem.get('detail')}"]
+    lines += [f"  {error['field']}: {error['message']}" for error in problem.get("errors") or ()]
     if "Retry-After" in response.headers:
         lines.append(f"  try again in {response.headers['Retry-After']} s")
     return RefusedError("\n".join([*lines, f"  trace id {trace}"]), problem)

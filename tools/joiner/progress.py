@@ -25,13 +25,15 @@ class Progress:
         self._told: dict[str, Any] = {}
 
     def state(self, registration: Mapping[str, Any]) -> None:
-        """Tell in which state the join is, and where in line."""
-        state, position = registration["state"], registration["position"]
+        """Tell in which state the join is, where in line, and why it has ended where that was not the good end."""
+        state, position, failure = (registration[name] for name in ("state", "position", "failure"))
         if not self._new("", (state, position)):
             return
         text = f"approved, number {position} in line" if state == "approved" else _STATES.get(state, state)
-        value = {"event": "state", "joinId": registration["joinId"], "state": state, "position": position}
-        self._tell(value, f"join {registration['joinId']}: {text}")
+        if failure is not None:
+            text += (f" at step {failure['step']}" if failure["step"] else "") + _aside(failure["reason"])
+        value = {name: registration[name] for name in ("joinId", "state", "position", "failure")}
+        self._tell({"event": "state"} | value, f"join {registration['joinId']}: {text}")
 
     def rafts(self, registration: Mapping[str, Any]) -> None:
         """Tell how far the node has come in each raft, and what stands in its way."""
@@ -46,6 +48,10 @@ class Progress:
         if self._new(f"step {step}", (status, message)):
             value = {"event": "step", "step": step, "status": status, "message": message}
             self._tell(value, f"{step}: {status}{_aside(message)}")
+
+    def knows(self, step: str) -> bool:
+        """Whether anything was told of a step."""
+        return f"step {step}" in self._told
 
     def line(self, step: str | None, message: str, facts: Mapping[str, Any] | None = None) -> None:
         """Tell a log line; `facts` is what a machine is told beside it."""

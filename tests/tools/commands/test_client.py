@@ -42,6 +42,15 @@ def test_a_problem_is_told_by_code_title_detail_and_trace_id(stand_in: StandIn) 
     assert fault.body == PROBLEM
 
 
+def test_a_problem_tells_each_field_that_is_at_fault(stand_in: StandIn) -> None:
+    errors = [{"field": "role", "message": "A live join has it."}, {"field": "address", "message": "So here."}]
+    stand_in.status, stand_in.body = 409, json.dumps({**PROBLEM, "errors": errors}).encode()
+    assert refused(Client(stand_in.url)).detail.splitlines()[2:4] == [
+        "  role: A live join has it.",
+        "  address: So here.",
+    ]
+
+
 def test_a_problem_that_passes_says_when_to_try_again(stand_in: StandIn) -> None:
     stand_in.status, stand_in.headers = 503, {"Retry-After": "5"}
     stand_in.body = json.dumps({**PROBLEM, "code": "service.unavailable"}).encode()

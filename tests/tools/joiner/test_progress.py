@@ -11,8 +11,9 @@ ID = "01932c07-1111-7000-8000-000000000001"
 
 
 def registration(state: str, position: int | None = None, raft: str = "absent", error: str | None = None) -> Any:
+    failure = {"step": "services", "reason": "no\nroom"} if state == "failed" else None
     rafts = [{"name": "control", "state": raft, "error": error}]
-    return {"joinId": ID, "state": state, "position": position, "rafts": rafts}
+    return {"joinId": ID, "state": state, "position": position, "rafts": rafts, "failure": failure}
 
 
 def tell(progress: Progress) -> None:
@@ -38,7 +39,7 @@ def test_a_person_is_told_each_change_once(capsys: pytest.CaptureFixture[str]) -
         f"join {ID}: its turn has come",
         "raft control: adding (not healthy)",
         "raft control: learner",
-        f"join {ID}: failed",
+        f"join {ID}: failed at step services (no room)",
     ]
 
 
@@ -49,7 +50,7 @@ def test_a_machine_is_told_the_same_as_one_object_a_line(capsys: pytest.CaptureF
     progress.line("services", "é", {"seq": 7})
     progress.dropped(3)
     values = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert values[1] == {"event": "state", "joinId": ID, "state": "approved", "position": 2}
+    assert values[1] == {"event": "state", "joinId": ID, "state": "approved", "position": 2, "failure": None}
     assert values[4] == {"event": "raft", "raft": "control", "state": "adding", "error": "not healthy"}
     assert values[-3:] == [
         {"event": "step", "step": "services", "status": "running", "message": None},
