@@ -20,6 +20,8 @@ def join_context(folder: StateFolder) -> ssl.SSLContext:
     certificate, key = folder.server_certificate("join"), folder.server_key("join")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
+    # Whom a connection is from is noted once, after its handshake.
+    context.options |= ssl.OP_NO_RENEGOTIATION
     with _told(certificate, key):
         context.load_cert_chain(certificate, key)
     # OpenSSL also completes the server's own chain from it: nodes look there for the authority that they were told of.

@@ -91,8 +91,10 @@ def test_a_certificate_that_is_another_authority_s_or_out_of_date_or_a_server_s_
             shake(tls.join_context(folder), client)
 
 
-def test_older_tls_is_not_spoken(folder: StateFolder) -> None:
-    assert tls.join_context(folder).minimum_version is ssl.TLSVersion.TLSv1_2
+def test_neither_older_tls_nor_a_second_handshake_is_spoken(folder: StateFolder) -> None:
+    context = tls.join_context(folder)
+    assert context.minimum_version is ssl.TLSVersion.TLSv1_2
+    assert context.options & ssl.OP_NO_RENEGOTIATION
 
 
 @pytest.mark.parametrize(
