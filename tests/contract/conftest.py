@@ -1,11 +1,39 @@
 from __future__ import annotations
 
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 
 from tests.contract.worlds import World
 from tests.support.gatehouse import Gatehouse, NewServer
+from tests.support.nodes import Node
 
 
 @pytest.fixture(scope="module")
-def world(server: Gatehouse, new_server: NewServer) -> World:
-    return World(server, new_server)
+def world(server: Gatehouse, founder: Gatehouse, new_server: NewServer) -> World:
+    return World(server, founder, new_server)
+
+
+@pytest.fixture(scope="session")
+def founder(first_state: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gatehouse]:
+    """A server that the tests of joining share: each gives back the turn that it took."""
+    with Gatehouse(shutil.copytree(first_state, tmp_path_factory.mktemp("founder") / "state")) as shared:
+        yield shared
+
+
+@pytest.fixture
+def pending(founder: Gatehouse) -> Iterator[Node]:
+    """A node that has registered."""
+    node = Node.registered(founder)
+    yield node
+    node.leave()
+
+
+@pytest.fixture
+def in_turn(founder: Gatehouse) -> Iterator[Node]:
+    """A node whose turn it is."""
+    node = Node.in_turn(founder)
+    yield node
+    node.leave()

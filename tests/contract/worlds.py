@@ -12,15 +12,28 @@ from generated.coordinator.operations import OPERATIONS
 from tests.support import failing
 from tests.support.contract import stored
 from tests.support.gatehouse import Gatehouse, NewServer
+from tests.support.nodes import Node, line
 from tests.support.packages import workflow
 
 
 class World:
     """The servers; one is made and started when it is asked for first."""
 
-    def __init__(self, plain: Gatehouse, new_server: NewServer) -> None:
+    def __init__(self, plain: Gatehouse, founder: Gatehouse, new_server: NewServer) -> None:
         self.plain = plain
+        self.founder = founder
         self._new_server = new_server
+        self._nodes: dict[Gatehouse, Node] = {}
+
+    def node_of(self, server: Gatehouse) -> Node:
+        """The node whose turn it was when that server came into its state."""
+        return self._nodes[server]
+
+    def _with_a_node(self) -> Gatehouse:
+        server = self._started()
+        node = self._nodes[server] = Node.in_turn(server)
+        assert node.report(line("A test wants it.")).status == 204
+        return server
 
     def _started(self, **options: Any) -> Gatehouse:
         server = self._new_server(**options)
@@ -110,18 +123,23 @@ class World:
     @cached_property
     def away(self) -> Gatehouse:
         """A server whose database file was taken away while it served."""
-        server = self._started()
+        server = self._with_a_node()
         (server.state / "gatehouse.db").rename(server.state / "elsewhere.db")
         return server
 
     @cached_property
     def spoiled(self) -> tuple[Gatehouse, str]:
         """A server in whose database somebody has spoiled what it relies on, and the one run that it has."""
-        server = self._started()
+        server = self._with_a_node()
         run = server.deliver().run
         with server.database() as database:
             database.execute("DELETE FROM switches")
             database.execute("UPDATE runs SET admitted_at = 'yesterday'")
+            database.execute("UPDATE joins SET registered_at = 'yesterday'")
+            database.execute("UPDATE join_lines SET lines = 'no JSON'")
+            for change in ("INSERT ON join_tokens", "UPDATE ON join_tokens", "UPDATE ON joins"):
+                name = change.replace(" ", "_")
+                database.execute(f"CREATE TRIGGER {name} BEFORE {change} BEGIN SELECT RAISE(ABORT, 'spoiled'); END")
         return server, run
 
     @cached_property

@@ -6,6 +6,7 @@ import base64
 import json
 import tempfile
 from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
@@ -29,6 +30,9 @@ JSON: Final = {"Content-Type": "application/json"}
 # A step's name in the plan of a server whose settings are those of a new state folder.
 RAFT: Final = "raft:control"
 PLAN: Final = (RAFT, "services", "complete")
+
+_AT_ONCE: Final = 5
+_CONNECTIONS: Final = 4
 
 
 def authority_of(server: Gatehouse) -> Authority:
@@ -260,6 +264,42 @@ class Node:
         """Wait until it is in no raft."""
         outside = {"absent", "removed"}
         wait_for(lambda: {raft["state"] for raft in self.server.registration(self.join_id)["rafts"]} <= outside)
+
+
+def assert_a_reader_misses_nothing(node: Node, batches: int) -> None:
+    """Report batches of five lines over four connections at once; fail unless a reader beside them sees each once."""
+    log = node.server.join_log(node.join_id)
+    before = len(log["lines"]) + log["dropped"]
+    read = _read_beside(node, before, batches)
+    assert [each["seq"] for each in read] == list(range(before + 1, before + 1 + batches * _AT_ONCE))
+    firsts = [int(each["message"].removeprefix("line ")) for each in read[::_AT_ONCE]]
+    assert sorted(firsts) == list(range(0, batches * _AT_ONCE, _AT_ONCE))
+    # The lines of a batch stand together.
+    messages = [f"line {first + place}" for first in firsts for place in range(_AT_ONCE)]
+    assert [each["message"] for each in read] == messages
+
+
+def _read_beside(node: Node, after: int, batches: int) -> list[dict[str, Any]]:
+    read: list[dict[str, Any]] = []
+    with ThreadPoolExecutor(_CONNECTIONS) as pool:
+        each = [range(first, batches, _CONNECTIONS) for first in range(_CONNECTIONS)]
+        reports = [pool.submit(_report_all, node, numbers) for numbers in each]
+        more: list[dict[str, Any]] = []
+        done = False
+        while more or not done:
+            done = all(report.done() for report in reports)
+            more = node.server.join_log(node.join_id, f"?after={after}&limit=100")["lines"]
+            read += more
+            after = more[-1]["seq"] if more else after
+        for report in reports:
+            report.result()
+    return read
+
+
+def _report_all(node: Node, numbers: Iterable[int]) -> None:
+    with node.connect() as wire:
+        for number in numbers:
+            assert node.report(*lines(number * _AT_ONCE, _AT_ONCE), over=wire).status == 204
 
 
 def _name(common_name: str) -> x509.Name:
