@@ -227,8 +227,10 @@ class GatewayProtocol(HttpToolsProtocol):
         """End a connection whose sender is late, unless it is the server that does not read."""
         if self.flow.read_paused:
             self._expect(seconds)
-        else:
-            self.transport.close()
+            return
+        self.transport.close()
+        if self._tls is not None:
+            self._abort_soon()
 
 
 def _tls_extension(tls_object: ssl.SSLObject) -> dict[object, object]:

@@ -500,6 +500,20 @@ def test_over_tls_a_client_gets_its_answer_and_is_cut_off_where_it_goes_on_sendi
         assert sends_until_the_end(wire.socket) < 1 << 31
 
 
+def test_over_tls_a_client_that_is_late_is_cut_off_where_it_goes_on_sending(
+    certificates: Certificates, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(protocol, "BODY_SECONDS", 0.05)
+    monkeypatch.setattr(protocol, "STOP_SECONDS", 0.05)
+    with (
+        Served("control", certificates.server()) as served,
+        Wire(served.port, over_tls(certificates.client(ssl.TLSVersion.TLSv1_3, certificate=False))) as wire,
+    ):
+        wire.write(message("POST", "/v1/uploads", {**JSON, "Content-Length": "100"}) + b"a")
+        assert wire.ended()
+        assert sends_until_the_end(wire.socket) < 1 << 31
+
+
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
 def test_over_tls_a_client_that_sends_a_large_body_at_once_gets_the_answer_that_did_not_need_it(
     join: Served, certificates: Certificates, version: ssl.TLSVersion
