@@ -158,8 +158,7 @@ def _maybe_tuple(stored: str | None) -> tuple[str, ...] | None:
 
 
 def _next_expiry(connection: sa.Connection) -> int | None:
-    earliest = sa.select(sa.func.min(JOINS.c.expires_at))
-    found: int | None = connection.scalar(earliest.where(JOINS.c.ended_at.is_(None), JOINS.c.state == "pending"))
+    found: int | None = connection.scalar(sa.select(sa.func.min(JOINS.c.expires_at)).where(JOINS.c.state == "pending"))
     return found
 
 

@@ -86,7 +86,7 @@ _EARLIER = JOINS.alias("earlier")
 _PLACE = (
     sa.select(sa.func.count())
     .select_from(_EARLIER)
-    .where(_EARLIER.c.ended_at.is_(None), _EARLIER.c.state == "approved", _EARLIER.c.approval <= JOINS.c.approval)
+    .where(_EARLIER.c.state == "approved", _EARLIER.c.approval <= JOINS.c.approval)
     .scalar_subquery()
 )
 

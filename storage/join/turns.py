@@ -16,9 +16,7 @@ _TOLD = 1000
 
 def expire_overdue(transaction: Transaction) -> None:
     """End every join that was not approved in time."""
-    overdue = sa.select(JOINS.c.join_id).where(
-        JOINS.c.ended_at.is_(None), JOINS.c.state == "pending", JOINS.c.expires_at <= transaction.now
-    )
+    overdue = sa.select(JOINS.c.join_id).where(JOINS.c.state == "pending", JOINS.c.expires_at <= transaction.now)
     for join_id in transaction.connection.scalars(overdue.order_by(JOINS.c.join_id)).all():
         end(transaction, join_id, "expired")
 
@@ -64,7 +62,7 @@ def grant(transaction: Transaction) -> None:
     # Written out, since SQLite uses a partial index only where the query repeats its condition.
     if _any(transaction, JOINS, sa.text("joins.in_turn")):
         return
-    earliest = sa.select(JOINS.c.join_id).where(JOINS.c.ended_at.is_(None), JOINS.c.state == "approved")
+    earliest = sa.select(JOINS.c.join_id).where(JOINS.c.state == "approved")
     join_id = transaction.connection.scalar(earliest.order_by(JOINS.c.approval).limit(1))
     if join_id is not None:
         _change(transaction, join_id, state="joining", in_turn=True, turn_started_at=transaction.now)

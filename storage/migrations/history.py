@@ -14,11 +14,11 @@ from alembic.script import ScriptDirectory
 from storage.tables import METADATA
 
 
-def upgrade(connection: sa.Connection) -> None:
-    """Apply every migration that is missing, inside the transaction that the caller has begun."""
+def upgrade(connection: sa.Connection, until: str = "head") -> None:
+    """Apply every migration that is missing, up to a revision, inside the transaction that the caller has begun."""
     config = _config()
     config.attributes["connection"] = connection
-    command.upgrade(config, "head")
+    command.upgrade(config, until)
 
 
 def newest() -> str | None:

@@ -18,6 +18,8 @@ import psycopg
 import pytest
 from psycopg import sql
 
+from storage.tables import METADATA
+
 USER = "gatehouse"
 
 
@@ -39,7 +41,9 @@ class Server:
 
     def create(self, database: str, template: str = "template0") -> str:
         """Make a database and return its URL."""
-        statement = sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(sql.Identifier(database), sql.Identifier(template))
+        statement = sql.SQL("CREATE DATABASE {} TEMPLATE {} STRATEGY FILE_COPY").format(
+            sql.Identifier(database), sql.Identifier(template)
+        )
         with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
             connection.execute(statement)
         return self.url(database)
@@ -48,6 +52,20 @@ class Server:
         statement = sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(database))
         with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
             connection.execute(statement)
+
+    def empty(self, database: str) -> None:
+        """Make a migrated database what it was at first, whoever still uses it."""
+        with psycopg.connect(self.url(database)) as connection:
+            connection.execute(
+                "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
+                " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            )
+            connection.execute("UPDATE switches SET admission_held = FALSE, execution_held = FALSE")
+            connection.execute("UPDATE switches SET package_digest = NULL")
+            for table in reversed(METADATA.sorted_tables):
+                if table.name != "switches":
+                    connection.execute(sql.SQL("DELETE FROM {}").format(sql.Identifier(table.name)))
+            connection.execute("ALTER SEQUENCE outbox_seq_seq RESTART")
 
     def start(self) -> None:
         options = f"-h 127.0.0.1 -p {self.port} -k '' -c fsync=off"

@@ -10,7 +10,8 @@ from storage import migrations
 from storage.connections import engine
 from storage.errors import SchemaOutOfDate, Unavailable
 from storage.migrations import history
-from storage.tables import METADATA
+from storage.statements import table
+from storage.tables import METADATA, JoinRow, PackageRow, SwitchRow
 from tests.storage.postgresql import Server
 
 
@@ -100,6 +101,26 @@ def test_an_upgrade_that_fails_leaves_nothing(
     creating = engine(url, "create")
     with creating.connect() as connection:
         assert sa.inspect(connection).get_table_names() == []
+    creating.dispose()
+
+
+@KINDS
+def test_a_database_of_the_first_revision_keeps_what_it_holds(postgresql: Server, kind: str, tmp_path: Path) -> None:
+    url = fresh(postgresql, kind, tmp_path)
+    creating = engine(url, "create")
+    with creating.begin() as connection:
+        history.upgrade(connection, "0001")
+        connection.execute(table(PackageRow).insert().values(digest="d", snapshot="{}", applied_at=1))
+        connection.execute(table(SwitchRow).update().values(admission_held=True, package_digest="d"))
+    with creating.connect() as connection, pytest.raises(SchemaOutOfDate, match="0001"):
+        migrations.require_head(connection)
+    assert migrations.upgrade(url)
+    with creating.connect() as connection:
+        migrations.require_head(connection)
+        assert history.differences(connection) == []
+        assert connection.execute(sa.select(table(PackageRow))).all() == [("d", "{}", 1)]
+        assert connection.execute(sa.select(table(SwitchRow))).all() == [(1, True, False, "d")]
+        assert connection.execute(sa.select(table(JoinRow))).all() == []
     creating.dispose()
 
 
