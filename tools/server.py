@@ -7,7 +7,6 @@ import contextlib
 import gc
 import os
 import socket
-import ssl
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -75,43 +74,39 @@ async def _run(
     ready: Callable[[], None],
 ) -> None:
     metrics = Metrics()
-    storage = await Storage.open(
-        settings.database_url,
-        node=settings.node,
-        audit_file=folder.audit_file,
-        recovery_only=recovery_only,
-        limits=database.limits(settings),
-        on_commit=metrics.committed,
-    )
-    try:
-        async with contextlib.AsyncExitStack() as beside:
-            rafts = [_raft(each, storage.join.ledger) for each in settings.rafts]
-            for raft in rafts:
-                beside.push_async_callback(raft.close)
-            turns = Turns(storage.join, rafts, timeout_seconds=settings.join.turn_timeout_seconds)
-            token = folder.read_secret(folder.operator_token)
-            coordinator = await _coordinator(settings, storage, sources, token)
-            join = _join(settings, folder, storage, rafts, turns, token)
-            pages = document_pages({"coordinator": coordinator_document(), "join": join_document()})
-            pages["/metrics"] = metrics_page(metrics.render)
-            served: dict[ListenerName, tuple[list[Api], dict[str, Page]]] = {
-                "control": ([coordinator, join], pages),
-                "join": ([join], document_pages({"join": join_document()})),
-            }
-            bound = [
-                Bound(Listener(name, *served[name], metrics, request_log), opened, _tls(settings, folder, name))
-                for name, opened in sockets.items()
-            ]
-            _leave_to_reference_counts()
-            stopping = asyncio.Event()
-            if "join" in sockets:
-                await beside.enter_async_context(kept(turns.run, stopping))
-            # Told once `serve` has taken over the signals: whoever reads it may send one at once.
-            asyncio.get_running_loop().call_soon(ready)
-            await serve(bound, stopping.set)
-    finally:
-        await storage.close()
-        request_log.flush()
+    async with contextlib.AsyncExitStack() as opened:
+        opened.callback(request_log.flush)
+        storage = await Storage.open(
+            settings.database_url,
+            node=settings.node,
+            audit_file=folder.audit_file,
+            recovery_only=recovery_only,
+            limits=database.limits(settings),
+            on_commit=metrics.committed,
+        )
+        opened.push_async_callback(storage.close)
+        rafts = [_raft(each, storage.join.ledger) for each in settings.rafts]
+        for raft in rafts:
+            opened.push_async_callback(raft.close)
+        turns = Turns(storage.join, rafts, timeout_seconds=settings.join.turn_timeout_seconds)
+        token = folder.read_secret(folder.operator_token)
+        coordinator = await _coordinator(settings, storage, sources, token)
+        join = _join(settings, folder, storage, rafts, turns, token)
+        bound = [
+            Bound(
+                Listener(name, *_served(name, coordinator, join, metrics), metrics, request_log),
+                each,
+                join_context(folder) if settings.tls(name) else None,
+            )
+            for name, each in sockets.items()
+        ]
+        _leave_to_reference_counts()
+        stopping = asyncio.Event()
+        if "join" in sockets:
+            await opened.enter_async_context(kept(turns.run, stopping))
+        # Told once `serve` has taken over the signals: whoever reads it may send one at once.
+        asyncio.get_running_loop().call_soon(ready)
+        await serve(bound, stopping.set)
 
 
 def _leave_to_reference_counts() -> None:
@@ -151,5 +146,11 @@ def _raft(of: chosen.Raft, ledger: Ledger) -> Raft:
     return EtcdRaft(of.name, of.endpoints, of.peer_port, of.peer_scheme, etcd_context(of))
 
 
-def _tls(settings: Settings, folder: StateFolder, listener: ListenerName) -> ssl.SSLContext | None:
-    return join_context(folder) if settings.tls(listener) else None
+def _served(
+    listener: ListenerName, coordinator: Api, join: Api, metrics: Metrics
+) -> tuple[Sequence[Api], Mapping[str, Page]]:
+    """Return whose operations a listener serves, and the pages beside them."""
+    if listener == "join":
+        return [join], document_pages({"join": join_document()})
+    pages = document_pages({"coordinator": coordinator_document(), "join": join_document()})
+    return [coordinator, join], pages | {"/metrics": metrics_page(metrics.render)}
