@@ -109,6 +109,11 @@ class OperationContract:
     answers: tuple[AnswerContract, ...]
     problems: tuple[ProblemContract, ...]
 
+    @property
+    def has_choice(self) -> bool:
+        """Whether a status of success has several media types, among which the client may choose."""
+        return len({answer.status for answer in self.answers}) < len(self.answers)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiContract:

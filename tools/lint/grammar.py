@@ -13,6 +13,7 @@ import jsonschema_rs
 from tools.lint.document import Document, Pointer, written
 
 _SELF: Final = "urn:gatehouse:document"
+STREAM: Final = "text/event-stream"
 METHODS: Final = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
 
 Shape = tuple[Literal["one", "list", "map"], str]

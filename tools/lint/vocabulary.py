@@ -26,6 +26,8 @@ CHALLENGES: Final[Mapping[str, str]] = {
     "installer": 'Bearer realm="installer"',
     "join": 'Bearer realm="join"',
 }
+# Security schemes whose wrong credentials are counted: beyond a bound the answer is 429, and none is looked at.
+COUNTED: Final = frozenset({"installCode"})
 # The codes that no operation gives: the gateway does, where no operation was found.
 GATEWAY_CODES: Final = frozenset({"request.not-found", "NOT_FOUND", "METHOD_NOT_ALLOWED"})
 

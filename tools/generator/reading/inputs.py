@@ -12,7 +12,7 @@ from tools.generator.documents import Node
 from tools.generator.reading.naming import free_class, free_name
 
 # The fields of Request that are not parameters; they keep their names, whichever of them an operation has.
-_REQUEST_FIELDS: Final = ("principal", "body", "raw_body", "content_type", "trace_id")
+_REQUEST_FIELDS: Final = ("principal", "body", "raw_body", "content_type", "accept", "trace_id")
 _KINDS: Final[dict[str, type]] = {"string": str, "integer": int, "boolean": bool}
 _PRINCIPAL_TYPES: Final = {"string": "str", "integer": "int"}
 _IGNORED_HEADERS: Final = frozenset({"accept", "authorization", "content-type"})

@@ -18,6 +18,8 @@ _EVENT_STREAM: Final = "text/event-stream"
 _TRACE_MEMBERS: Final = ("traceId", "requestId")
 # Without a value it names the realm of the listener, which the gateway knows and whoever raises the problem does not.
 _CHALLENGE: Final = "www-authenticate"
+# Without a value it is a number of seconds (RFC 9110, section 10.2.3) that each case has for itself.
+_WAIT: Final = "retry-after"
 
 
 def read_trace_member(root: Node) -> str:
@@ -68,7 +70,7 @@ def _is_of_the_listener(wire: str, header: Node) -> bool:
 def _given_header(wire: str, header: Node, taken: set[str]) -> Field:
     name = free_name(header, wire, "header", taken)
     if header.value is None:
-        return Field(wire=wire, name=name, annotation="str")
+        return Field(wire=wire, name=name, annotation="int" if wire.lower() == _WAIT else "str")
     return Field(wire=wire, name=name, annotation="int", default=literal(header.of(int)))
 
 

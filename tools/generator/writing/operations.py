@@ -59,7 +59,8 @@ def _symbols(api: ApiContract) -> dict[str, str]:
 def _request(operation: OperationContract) -> str:
     doc = docstring(f"One call of {operation.id}, authenticated and valid.", "    ")
     own = [parameter.field for parameter in operation.parameters]
-    members = [*_principal(operation.schemes), *own, *_body_fields(operation.body), _field("trace_id", "str")]
+    accept = [_field("accept", "str | None")] if operation.has_choice else []
+    members = [*_principal(operation.schemes), *own, *_body_fields(operation.body), *accept, _field("trace_id", "str")]
     return f"{frozen('Request')}{doc}\n{fields(members)}"
 
 
@@ -109,6 +110,7 @@ def _operation(operation: OperationContract) -> Block:
         request="Request",
         answers=sequence(_answer_entry(answer) for answer in operation.answers),
         problems=sequence(problem.class_name for problem in operation.problems),
+        **({"accept": literal(True)} if operation.has_choice else {}),
     )
 
 

@@ -45,6 +45,7 @@ STAGES: Final[tuple[Mapping[str, Rule], ...]] = (
         problems.cause,
         examples.example,
         examples.example_valid,
+        examples.stream_example,
         schemas.parameter,
         schemas.header,
         schemas.object_name,

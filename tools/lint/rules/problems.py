@@ -10,7 +10,7 @@ from typing import Any
 from tools.lint.document import Fault
 from tools.lint.grammar import Node, Tree
 from tools.lint.rules.examples import examples
-from tools.lint.vocabulary import CHALLENGES, GATEWAY_CODES, SCHEMES
+from tools.lint.vocabulary import CHALLENGES, COUNTED, GATEWAY_CODES, SCHEMES
 
 MEDIA_TYPE = "application/problem+json"
 _FACTS = ("status", "title", "type")
@@ -200,7 +200,13 @@ def _asking(tree: Tree, operation: Node, code: str) -> set[str]:
 
 
 def _needed(tree: Tree, operation: Node) -> set[str]:
-    """The statuses that the gateway gives by itself: 400 for faults without an x-problem, 413 for a long body."""
-    body = tree.child(operation, "requestBody")
-    unnamed = any("x-problem" not in parameter.value for parameter in tree.parameters(operation))
-    return ({"400", "413"} if body is not None else set()) | ({"400"} if unnamed else set())
+    """The statuses that the gateway gives by itself.
+
+    They are 400 for faults without an x-problem, 413 for a long body, 429 where wrong credentials are counted.
+    """
+    needed = set() if tree.child(operation, "requestBody") is None else {"400", "413"}
+    if any("x-problem" not in parameter.value for parameter in tree.parameters(operation)):
+        needed.add("400")
+    if any(name in COUNTED for requirement in operation.value.get("security", []) for name in requirement):
+        needed.add("429")
+    return needed

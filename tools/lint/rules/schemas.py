@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import jsonschema_rs
 
 from tools.lint.document import Fault, Pointer
-from tools.lint.grammar import SCHEMA_KEYWORDS, Node, Tree
+from tools.lint.grammar import SCHEMA_KEYWORDS, STREAM, Node, Tree
 
 _SCALARS = ("string", "integer", "boolean")
 _DATES = frozenset({"date", "date-time", "time"})
@@ -91,10 +91,13 @@ def media_schema(tree: Tree) -> Iterator[Fault]:
 
 
 def item_schema(tree: Tree) -> Iterator[Fault]:
-    """A stream says what each of its events is, and nothing else does."""
+    """A stream is text to generic tools, and says what each of its events is; nothing else does."""
     for node in tree.every("media"):
-        if (node.name == "text/event-stream") != ("x-item-schema" in node.value):
-            yield Fault(node.pointer, "x-item-schema belongs to text/event-stream and to it alone")
+        if (node.name == STREAM) != ("x-item-schema" in node.value):
+            yield Fault(node.pointer, f"x-item-schema belongs to {STREAM} and to it alone")
+        found = tree.child(node, "schema")
+        if node.name == STREAM and found is not None and found.value.get("type") != "string":
+            yield Fault(found.pointer, "is not of type string, as a stream is")
 
 
 def _is_named(pointer: Pointer) -> bool:

@@ -26,6 +26,7 @@ class Request:
     """One call of getGood, authenticated and valid."""
 
     good: str
+    accept: str | None
     trace_id: str
 
 
@@ -75,4 +76,5 @@ OPERATION: Final = Operation(
         Answer(response=OkYaml, status=200, media_type="application/yaml", headers=(), content="body"),
     ),
     problems=(Failure,),
+    accept=True,
 )
