@@ -118,7 +118,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """The whole contract of an operation as a table."""
+    """The whole contract of an operation as a table; `accept`: Request tells which media types the client accepts."""
 
     id: str
     name: str
@@ -131,3 +131,4 @@ class Operation:
     request: type
     answers: tuple[Answer, ...]
     problems: tuple[type[Problem], ...]
+    accept: bool = False
