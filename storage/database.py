@@ -15,6 +15,7 @@ from storage.connections import engine, is_fault, not_opened
 from storage.doctor import Doctor
 from storage.events import Admissions
 from storage.holds import Holds, hold_state
+from storage.installer.storage import InstallerStorage
 from storage.join.storage import JoinStorage
 from storage.migrations import require_head
 from storage.readers import Readers
@@ -59,6 +60,7 @@ class Storage:
         self.holds = Holds(self.writer, self._readers)
         self.workflows = Workflows(self.writer, self._readers)
         self.join = JoinStorage(self.writer, self._readers, spelling)
+        self.installer = InstallerStorage(self.writer, self._readers, spelling)
         self.doctor = Doctor(self._readers)
 
     @classmethod

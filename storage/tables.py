@@ -23,6 +23,12 @@ def _big(*, nullable: bool = False) -> sa.Column[int]:
     return sa.Column(sa.BigInteger(), nullable=nullable)
 
 
+def _number() -> sa.Column[int]:
+    """A primary key that is given by the code; on SQLite it is the number by which rows are kept."""
+    kind = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+    return sa.Column(kind, primary_key=True, autoincrement=False)
+
+
 class PackageRow(SQLModel, table=True):
     """A package as it was applied: its snapshot under its digest."""
 
@@ -281,6 +287,79 @@ class LedgerMemberRow(SQLModel, table=True):
     name: str = Field(sa_column=_text())
     peer_urls: str = Field(sa_column=_text())
     learner: bool
+
+
+class InstallConfigRow(SQLModel, table=True):
+    """The config that the next attempt installs: `text` as it came, a JSON string, and its `value`, which is JSON."""
+
+    __tablename__ = "install_config"
+    __table_args__ = (sa.CheckConstraint("id = 1", name="install_config_one_row"),)
+
+    id: int = Field(sa_column=sa.Column(sa.Integer(), primary_key=True, autoincrement=False))
+    media_type: str = Field(sa_column=_text())
+    text: str = Field(sa_column=_text())
+    value: str = Field(sa_column=_text())
+
+
+class InstallAttemptRow(SQLModel, table=True):
+    """An attempt to install; `steps` is a JSON text, of each its name, status, begin and end, in the plan's order."""
+
+    __tablename__ = "install_attempts"
+
+    attempt: int = Field(sa_column=_number())
+    state: str = Field(sa_column=_text())
+    steps: str = Field(sa_column=_text())
+    started_at: int = Field(sa_column=_big())
+    ended_at: int | None = Field(sa_column=_big(nullable=True))
+    detail: str | None = Field(sa_column=_text(nullable=True))
+    verdict_id: int | None = Field(sa_column=_big(nullable=True))
+
+    __table_args__ = (
+        Index(
+            "install_attempts_running",
+            "state",
+            unique=True,
+            sqlite_where=sa.text("state = 'running'"),
+            postgresql_where=sa.text("state = 'running'"),
+        ),
+    )
+
+
+class InstallStreamRow(SQLModel, table=True):
+    """Where the stream of install events ends: the last id that was given, and the bytes of all bodies."""
+
+    __tablename__ = "install_stream"
+    __table_args__ = (sa.CheckConstraint("id = 1", name="install_stream_one_row"),)
+
+    id: int = Field(sa_column=sa.Column(sa.Integer(), primary_key=True, autoincrement=False))
+    last_id: int = Field(sa_column=_big())
+    length: int = Field(sa_column=_big())
+
+
+class InstallEventRow(SQLModel, table=True):
+    """An install event, by its place in the stream; `begins` is the bytes of all bodies before it, `body` JSON text."""
+
+    __tablename__ = "install_events"
+
+    id: int = Field(sa_column=_number())
+    attempt: int = Field(
+        sa_column=sa.Column(sa.BigInteger(), sa.ForeignKey("install_attempts.attempt"), nullable=False)
+    )
+    type: str = Field(sa_column=_text())
+    begins: int = Field(sa_column=_big())
+    body: str = Field(sa_column=_text())
+
+
+class InstallAddressRow(SQLModel, table=True):
+    """What an address has tried with the install code: wrong ones in a row, and when it last gave the right one."""
+
+    __tablename__ = "install_addresses"
+
+    address: str = Field(sa_column=_text(primary_key=True))
+    failures: int
+    locked_until: int = Field(sa_column=_big())
+    last_at: int = Field(sa_column=_big())
+    passed_at: int | None = Field(sa_column=_big(nullable=True))
 
 
 class AuditRow(SQLModel, table=True):

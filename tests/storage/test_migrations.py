@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 import sqlalchemy as sa
@@ -11,7 +12,7 @@ from storage.connections import engine
 from storage.errors import SchemaOutOfDate, Unavailable
 from storage.migrations import history
 from storage.statements import table
-from storage.tables import METADATA, JoinRow, PackageRow, SwitchRow
+from storage.tables import METADATA, InstallAttemptRow, InstallEventRow, JoinRow, LedgerMemberRow, PackageRow, SwitchRow
 from tests.storage.postgresql import Server
 
 
@@ -105,14 +106,21 @@ def test_an_upgrade_that_fails_leaves_nothing(
 
 
 @KINDS
-def test_a_database_of_the_first_revision_keeps_what_it_holds(postgresql: Server, kind: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("revision", ["0001", "0002"])
+def test_a_database_of_a_former_revision_keeps_what_it_holds(
+    postgresql: Server, kind: str, tmp_path: Path, revision: str
+) -> None:
     url = fresh(postgresql, kind, tmp_path)
+    member = ("control", UUID(int=7), "node-1", "[]", True)
+    members = [member] if revision > "0001" else []
     creating = engine(url, "create")
     with creating.begin() as connection:
-        history.upgrade(connection, "0001")
+        history.upgrade(connection, revision)
         connection.execute(table(PackageRow).insert().values(digest="d", snapshot="{}", applied_at=1))
         connection.execute(table(SwitchRow).update().values(admission_held=True, package_digest="d"))
-    with creating.connect() as connection, pytest.raises(SchemaOutOfDate, match="0001"):
+        for each in members:
+            connection.execute(table(LedgerMemberRow).insert().values(each))
+    with creating.connect() as connection, pytest.raises(SchemaOutOfDate, match=revision):
         migrations.require_head(connection)
     assert migrations.upgrade(url)
     with creating.connect() as connection:
@@ -120,7 +128,9 @@ def test_a_database_of_the_first_revision_keeps_what_it_holds(postgresql: Server
         assert history.differences(connection) == []
         assert connection.execute(sa.select(table(PackageRow))).all() == [("d", "{}", 1)]
         assert connection.execute(sa.select(table(SwitchRow))).all() == [(1, True, False, "d")]
-        assert connection.execute(sa.select(table(JoinRow))).all() == []
+        assert connection.execute(sa.select(table(LedgerMemberRow))).all() == members
+        for model in (JoinRow, InstallAttemptRow, InstallEventRow):
+            assert connection.execute(sa.select(table(model))).all() == []
     creating.dispose()
 
 
