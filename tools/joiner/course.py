@@ -7,14 +7,15 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
+from handlers.steps import leftover, runner
+from handlers.steps.runner import StepFailed, Surroundings
 from tools.commands.terminal import RefusedError
-from tools.joiner import runner
 from tools.joiner.folder import Node, NodeFolder
 from tools.joiner.founder import Founder, JoinEnded, Pace
+from tools.joiner.pieces import Pieces
 from tools.joiner.planfile import PlanFile
 from tools.joiner.progress import Progress
 from tools.joiner.reporter import Reporter
-from tools.joiner.runner import StepFailed
 
 TOKEN_VARIABLE: Final = "GATEHOUSE_JOIN_TOKEN"  # noqa: S105 - the name of a variable
 RAFT_STEP: Final = "raft:"
@@ -42,6 +43,7 @@ class Course:
 
     async def run(self) -> None:
         """Go on until the node has joined; RefusedError tells why it has not."""
+        await leftover.end(self._folder.mark_file, grace_seconds=runner.GRACE_SECONDS)
         registration = await self._registered()
         self._plan.fit(registration["plan"])
         await self._until(_has_turn)
@@ -101,10 +103,9 @@ class Course:
         registration = await self._until(lambda now: _may_run(step, now))
         command = self._plan.commands.get(step)
         if command is not None:
+            around = Surroundings(environment=_environment(registration, step), mark=self._folder.mark_file)
             try:
-                await runner.run(
-                    command, _environment(registration, step), lambda line: self._reporter.line(step, line)
-                )
+                await runner.run(command, around, Pieces(), lambda line: self._reporter.line(step, line))
             except StepFailed as failure:
                 await self._reporter.step(step, "failed", str(failure))
                 raise RefusedError(f"step {step} failed: {failure}", _body(registration, step, str(failure))) from None

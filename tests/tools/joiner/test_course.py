@@ -7,17 +7,18 @@ from pathlib import Path
 
 import pytest
 
+from handlers.steps.plan import Command
 from tests.support.gatehouse import wait_for
+from tests.support.processes import alive
 from tests.tools.joiner import conftest
 from tests.tools.joiner.conftest import HASTY, NODE, Signer
-from tests.tools.joiner.test_runner import alive
 from tools.commands.terminal import RefusedError
 from tools.joiner import planfile
 from tools.joiner.course import TOKEN_VARIABLE, Course
 from tools.joiner.folder import Batch, Join, Node, NodeFolder
 from tools.joiner.founder import Founder
 from tools.joiner.pin import JoinToken
-from tools.joiner.planfile import Command, PlanFile
+from tools.joiner.planfile import PlanFile
 from tools.joiner.progress import Progress
 
 Go = Callable[..., None]

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from handlers.steps.plan import Command
 from tools.commands.terminal import RefusedError
 from tools.joiner import planfile
-from tools.joiner.planfile import Command
 
 GOOD = b"""\
 steps:
@@ -78,7 +78,7 @@ steps:
     ("text", "finding"),
     [
         ("steps: {}", "plan.yaml:1:1: steps must be a list"),
-        ("- x", "plan.yaml:1:1: must be a mapping of settings"),
+        ("- x", "plan.yaml:1:1: must be a mapping"),
         ("steps: [", "plan.yaml:1:9: "),
         ("steps: yes", "plan.yaml:1:8: "),
     ],

@@ -12,9 +12,9 @@ from tests.tools.joiner.conftest import HASTY, NODE, Signer
 from tests.tools.joiner.test_founder import first
 from tools.joiner.folder import Batch, NodeFolder
 from tools.joiner.founder import Founder, JoinEnded
+from tools.joiner.pieces import LINE_CHARACTERS
 from tools.joiner.progress import Progress
 from tools.joiner.reporter import MOST_BYTES, MOST_EVENTS, Reporter
-from tools.joiner.runner import LINE_CHARACTERS
 
 Report: TypeAlias = Callable[[Callable[[Reporter], Awaitable[Any]]], None]
 
