@@ -52,6 +52,7 @@ def test_keywords_and_names_that_annotations_need_get_an_underscore() -> None:
 def test_a_name_that_is_taken_says_where_it_comes_from() -> None:
     fields = {parameter.name: parameter.field for parameter in import_.OPERATION.parameters}
     assert (fields["body"], fields["principal"], fields["Class"]) == ("query_body", "query_principal", "header_class_")
+    assert fields["accept"] == "query_accept"
 
 
 def test_operations_with_odd_names_are_fields_of_the_service() -> None:

@@ -42,6 +42,12 @@ def test_a_header_without_a_value_has_to_be_given() -> None:
         op.MethodNotAllowed("Cook it.")  # type: ignore[call-arg]
 
 
+def test_a_time_to_wait_without_a_value_is_given_in_seconds() -> None:
+    assert op.Queued("Two are before you.", retry_after=90).headers == {"Retry-After": "90"}
+    with pytest.raises(TypeError, match="retry_after"):
+        op.Queued("Two are before you.")  # type: ignore[call-arg]
+
+
 def test_a_challenge_without_a_value_is_the_gateways_to_give() -> None:
     assert op.UnknownCook("Who are you?").headers == {}
     with pytest.raises(TypeError, match="www_authenticate"):

@@ -47,6 +47,15 @@ def test_two_media_types_of_a_status_are_two_classes() -> None:
     assert get_good.OkYaml(body="name: tea\n").body == "name: tea\n"
 
 
+def test_a_request_tells_what_the_client_accepts_where_that_is_a_choice() -> None:
+    assert get_good.OPERATION.accept
+    assert get_good.Request(good="tea", accept="application/yaml", trace_id="0" * 32).accept == "application/yaml"
+    assert get_good.Request(good="tea", accept=None, trace_id="0" * 32).accept is None
+    others = [operation for operation in OPERATIONS if operation is not get_good.OPERATION]
+    assert not any(operation.accept for operation in others)
+    assert not any(field.name == "accept" for field in dataclasses.fields(put_good.Request))
+
+
 def test_headers_are_fields_and_only_the_optional_one_may_be_left_out() -> None:
     good = Good(name="tea")
     answer = put_good.Created(body=good, location="/goods/tea", x_revision=1, header_status="kept")

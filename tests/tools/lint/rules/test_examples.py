@@ -7,6 +7,8 @@ import pytest
 from tests.tools.lint.conftest import Edit, Edited
 
 LEND = "/paths/~1loans/post"
+STREAM = "/paths/~1loans~1{loan}~1events/get/responses/200/content/text~1event-stream"
+EVENTS = 'example: "data: {}\\n\\n"'
 
 
 FAULTS: Final[list[tuple[str, str, Edit]]] = [
@@ -36,9 +38,17 @@ FAULTS: Final[list[tuple[str, str, Edit]]] = [
         "/components/schemas/Loan/properties/loan/examples/1",
         ("loan: {type: integer}", "loan: {type: integer, examples: [1, x]}"),
     ),
+    ("stream-example", f"{STREAM}/example", (EVENTS, 'example: "data: {}\\n\\ndata: []\\n\\n"')),
+    ("stream-example", f"{STREAM}/example", (EVENTS, 'example: "data: {\\n\\n"')),
+    ("stream-example", f"{STREAM}/examples/late/value", (EVENTS, 'examples: {late: {value: "data: 7\\n\\n"}}')),
 ]
 
 
 @pytest.mark.parametrize(("rule", "pointer", "edit"), FAULTS)
 def test_a_fault_of_an_example_is_found(lint_edited: Edited, rule: str, pointer: str, edit: Edit) -> None:
     assert (rule, pointer) in [(finding.rule, finding.pointer) for finding in lint_edited(edit)]
+
+
+def test_the_other_lines_of_a_stream_are_free(lint_edited: Edited) -> None:
+    lines = ": hello\\n\\nretry: 2000\\n\\nid: 1\\nevent: step\\ndata: {}\\n\\n"
+    assert lint_edited((EVENTS, f'example: "{lines}"')) == []

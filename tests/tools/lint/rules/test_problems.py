@@ -141,6 +141,19 @@ def test_each_listener_has_its_own_challenge(lint_edited: Edited) -> None:
     assert lint_edited(OPEN_CHALLENGE, realm("join"), *moved * 2, *[secured] * 2, joined) == []
 
 
+def test_an_operation_whose_wrong_credentials_are_counted_documents_that_no_more_are_looked_at(
+    lint_edited: Edited,
+) -> None:
+    scheme = "{type: apiKey, in: header, name: Authorization, x-problem: loan.unknown, x-principal: {}}"
+    found = lint_edited(
+        ("security: []", "security:\n        - installCode: []"),
+        ("  securitySchemes:\n", f"  securitySchemes:\n    installCode: {scheme}\n"),
+    )
+    follow = "/paths/~1loans~1{loan}~1events/get"
+    assert [(finding.rule, finding.pointer) for finding in found] == [("cause", follow)]
+    assert found[0].message == "can be refused with 429 but does not document it"
+
+
 def test_a_range_of_refusals_is_refused_as_such(lint_edited: Edited) -> None:
     found = lint_edited(('        "413":\n', '        "4XX":\n'))
     assert "status" in {finding.rule for finding in found}

@@ -89,6 +89,11 @@ FAULTS: Final[list[tuple[str, str, Edit]]] = [
     ),
     (
         "item-schema",
+        "/paths/~1loans~1{loan}~1events/get/responses/200/content/text~1event-stream/schema",
+        ("schema: {type: string}\n              x-item", "schema: {type: object}\n              x-item"),
+    ),
+    (
+        "item-schema",
         f"{LEND}/responses/201/content/application~1json",
         (
             "application/json:\n              schema:",
@@ -115,7 +120,7 @@ def test_a_fault_of_a_schema_is_found(lint_edited: Edited, rule: str, pointer: s
         pytest.param(
             (
                 "    LoanEvent:\n      type: object\n",
-                "    LoanEvent:\n      allOf: [{required: [loan], properties: {loan: {}}}]\n",
+                "    LoanEvent:\n      allOf: [{properties: {loan: {}}}]\n",
             ),
             id="allOf of a component",
         ),

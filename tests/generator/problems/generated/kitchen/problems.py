@@ -113,3 +113,15 @@ class Full(KitchenProblem):
 
     def __init__(self, detail: str, *, retry_after: int = 1) -> None:
         super().__init__(detail, headers={"Retry-After": str(retry_after)})
+
+
+class Queued(KitchenProblem):
+    """503: Others are first."""
+
+    code: ClassVar[str] = "QUEUED"
+    status: ClassVar[int] = 503
+    type: ClassVar[str] = "urn:kitchen:queued"
+    title: ClassVar[str] = "Others are first"
+
+    def __init__(self, detail: str, *, retry_after: int) -> None:
+        super().__init__(detail, headers={"Retry-After": str(retry_after)})

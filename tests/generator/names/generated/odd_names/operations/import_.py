@@ -38,6 +38,7 @@ class Request:
     str_: str
     query_body: str | UnsetType = UNSET
     query_principal: str | UnsetType = UNSET
+    query_accept: str | UnsetType = UNSET
     field_2nd_try: int | UnsetType = UNSET
     a_b_c: str | UnsetType = UNSET
     http_server: str | UnsetType = UNSET
@@ -103,12 +104,21 @@ OPERATION: Final = Operation(
             problem=None,
         ),
         Parameter(
+            name="accept",
+            location="query",
+            field="query_accept",
+            kind="string",
+            required=False,
+            pointer="/paths/~1class~1{class}~1{str}/get/parameters/4/schema",
+            problem=None,
+        ),
+        Parameter(
             name="2nd-try",
             location="query",
             field="field_2nd_try",
             kind="integer",
             required=False,
-            pointer="/paths/~1class~1{class}~1{str}/get/parameters/4/schema",
+            pointer="/paths/~1class~1{class}~1{str}/get/parameters/5/schema",
             problem=None,
         ),
         Parameter(
@@ -117,7 +127,7 @@ OPERATION: Final = Operation(
             field="a_b_c",
             kind="string",
             required=False,
-            pointer="/paths/~1class~1{class}~1{str}/get/parameters/5/schema",
+            pointer="/paths/~1class~1{class}~1{str}/get/parameters/6/schema",
             problem=None,
         ),
         Parameter(
@@ -126,7 +136,7 @@ OPERATION: Final = Operation(
             field="http_server",
             kind="string",
             required=False,
-            pointer="/paths/~1class~1{class}~1{str}/get/parameters/6/schema",
+            pointer="/paths/~1class~1{class}~1{str}/get/parameters/7/schema",
             problem=None,
         ),
         Parameter(
@@ -135,7 +145,7 @@ OPERATION: Final = Operation(
             field="header_class_",
             kind="string",
             required=False,
-            pointer="/paths/~1class~1{class}~1{str}/get/parameters/7/schema",
+            pointer="/paths/~1class~1{class}~1{str}/get/parameters/8/schema",
             problem=None,
         ),
         Parameter(
@@ -144,7 +154,7 @@ OPERATION: Final = Operation(
             field="snake_case",
             kind="string",
             required=False,
-            pointer="/paths/~1class~1{class}~1{str}/get/parameters/8/schema",
+            pointer="/paths/~1class~1{class}~1{str}/get/parameters/9/schema",
             problem=None,
         ),
     ),

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Final, Literal, TypeAlias
 
 from ...runtime import Answer, Operation
-from ..problems import Closed, Fire, Full, InvalidOrder, MethodNotAllowed, UnknownCook, UnknownGuest
+from ..problems import Closed, Fire, Full, InvalidOrder, MethodNotAllowed, Queued, UnknownCook, UnknownGuest
 
 __all__ = [
     "Closed",
@@ -21,6 +21,7 @@ __all__ = [
     "NoContent",
     "OPERATION",
     "Problems",
+    "Queued",
     "Request",
     "Response",
     "UnknownCook",
@@ -43,7 +44,7 @@ class NoContent:
 
 
 Response: TypeAlias = NoContent
-Problems: TypeAlias = InvalidOrder | UnknownCook | UnknownGuest | MethodNotAllowed | Fire | Closed | Full
+Problems: TypeAlias = InvalidOrder | UnknownCook | UnknownGuest | MethodNotAllowed | Fire | Closed | Full | Queued
 Handler: TypeAlias = Callable[[Request], Awaitable[Response]]
 
 
@@ -58,5 +59,5 @@ OPERATION: Final = Operation(
     body=None,
     request=Request,
     answers=(Answer(response=NoContent, status=204, media_type=None, headers=(), content="none"),),
-    problems=(InvalidOrder, UnknownCook, UnknownGuest, MethodNotAllowed, Fire, Closed, Full),
+    problems=(InvalidOrder, UnknownCook, UnknownGuest, MethodNotAllowed, Fire, Closed, Full, Queued),
 )
