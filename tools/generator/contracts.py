@@ -111,8 +111,9 @@ class OperationContract:
 
     @property
     def has_choice(self) -> bool:
-        """Whether a status of success has several media types, among which the client may choose."""
-        return len({answer.status for answer in self.answers}) < len(self.answers)
+        """Whether a status of success has several media types, among which the client and not the body chooses."""
+        chosen_by_body = self.body is not None and len(self.body.media_types) > 1
+        return not chosen_by_body and len({answer.status for answer in self.answers}) < len(self.answers)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,9 +20,9 @@ SUCCESSES: Final = frozenset(
 )
 
 _TAKEN_CLASSES: Final = SUCCESSES | frozenset(dir(builtins)) | {
-    "Annotated", "Answer", "Any", "AsyncIterator", "Authenticator", "Authenticators", "Awaitable", "Body", "Callable",
+    "Annotated", "Answer", "Any", "Authenticator", "Authenticators", "Awaitable", "Body", "Callable",
     "ClassVar", "Final", "Handler", "Literal", "Meta", "Never", "OPERATION", "Operation", "Parameter", "Problem",
-    "Problems", "Request", "Response", "Scheme", "Service", "Struct", "TypeAlias", "UNSET", "UnsetType",
+    "Problems", "Request", "Response", "Scheme", "Service", "Stream", "Struct", "TypeAlias", "UNSET", "UnsetType",
 }  # fmt: skip
 
 

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 import msgspec
 import pytest
 
+from tests.generator.successes.generated.runtime import Stream
 from tests.generator.successes.generated.shop.models import Change, Good, Reason
 from tests.generator.successes.generated.shop.operations import (
     OPERATIONS,
@@ -17,8 +18,8 @@ from tests.generator.successes.generated.shop.operations import (
 )
 
 
-async def no_changes() -> AsyncIterator[Change]:
-    for change in list[Change]():
+async def no_changes() -> AsyncIterator[bytes]:
+    for change in list[bytes]():
         yield change
 
 
@@ -71,8 +72,11 @@ def test_headers_are_fields_and_only_the_optional_one_may_be_left_out() -> None:
         put_good.Created(body=good, x_revision=1, header_status="kept")  # type: ignore[call-arg]
 
 
-def test_a_stream_holds_an_iterator_of_its_items_and_the_header_of_one_value() -> None:
-    answer = stream_changes.Ok(events=no_changes())
+def test_a_stream_holds_its_chunks_and_the_header_of_one_value() -> None:
+    chunks = no_changes()
+    events: Stream[Change] = Stream(chunks)
+    answer = stream_changes.Ok(events=events)
+    assert answer.events.chunks is chunks
     assert answer.cache_control == "no-store"
     (entry,) = stream_changes.OPERATION.answers
     assert (entry.media_type, entry.content) == ("text/event-stream", "events")

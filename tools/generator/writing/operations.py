@@ -26,7 +26,7 @@ from tools.generator.writing.layout import (
     sequence,
 )
 
-_RUNTIME = dict.fromkeys(("Answer", "Body", "Operation", "Parameter", "Scheme"), "...runtime")
+_RUNTIME = dict.fromkeys(("Answer", "Body", "Operation", "Parameter", "Scheme", "Stream"), "...runtime")
 
 
 def write_operation(api: ApiContract, operation: OperationContract) -> str:
@@ -89,7 +89,7 @@ def _answer(answer: AnswerContract) -> str:
     content = {
         "none": [],
         "body": [_field("body", str(answer.annotation))],
-        "events": [_field("events", f"AsyncIterator[{answer.annotation}]")],
+        "events": [_field("events", f"Stream[{answer.annotation}]")],
     }[answer.content]
     status = f"    status: ClassVar[Literal[{answer.status}]] = {answer.status}\n"
     members = fields([*content, *answer.headers])

@@ -4,11 +4,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import ClassVar, Final, Literal, TypeAlias
 
-from ...runtime import Answer, Operation
+from ...runtime import Answer, Operation, Stream
 from ..models import Change
 from ..problems import Failure
 
@@ -27,7 +27,7 @@ class Ok:
     """One event for each change."""
 
     status: ClassVar[Literal[200]] = 200
-    events: AsyncIterator[Change]
+    events: Stream[Change]
     cache_control: Literal["no-store"] = "no-store"
 
 
