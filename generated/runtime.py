@@ -4,9 +4,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Protocol, TypeAlias, TypeVar
+from typing import Any, ClassVar, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 
 class Problem(Exception):
@@ -61,6 +61,16 @@ class Incoming(Protocol):
 
     async def body(self) -> bytes:
         """The whole body, read within the limit of the operation."""
+
+
+EventT = TypeVar("EventT")
+
+
+@dataclass(frozen=True, slots=True)
+class Stream(Generic[EventT]):
+    """Server-sent events, already encoded, in chunks of whole ones: however many read them, each is encoded once."""
+
+    chunks: AsyncIterator[bytes]
 
 
 PrincipalT = TypeVar("PrincipalT")

@@ -60,7 +60,6 @@ class Request:
     body: Config | str
     raw_body: bytes
     content_type: Literal["application/json", "application/yaml"]
-    accept: str | None
     trace_id: str
 
 
@@ -128,5 +127,4 @@ OPERATION: Final = Operation(
         InstallCodeLocked,
         Internal,
     ),
-    accept=True,
 )

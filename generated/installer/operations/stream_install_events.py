@@ -29,13 +29,13 @@ verdict. A HEAD request gets the headers alone.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import ClassVar, Final, Literal, TypeAlias
 
 from msgspec import UNSET, UnsetType
 
-from ...runtime import Answer, Operation, Parameter, Scheme
+from ...runtime import Answer, Operation, Parameter, Scheme, Stream
 from ..models import InstallEvent
 from ..problems import InstallCodeLocked, InstallCodeRefused, Internal, InvalidRequest
 from ..security import InstallCode
@@ -69,7 +69,7 @@ class Ok:
     """The events; each `data` line is an `InstallEvent`."""
 
     status: ClassVar[Literal[200]] = 200
-    events: AsyncIterator[InstallEvent]
+    events: Stream[InstallEvent]
     cache_control: Literal["no-store"] = "no-store"
     x_accel_buffering: Literal["no"] = "no"
 
