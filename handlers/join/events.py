@@ -23,8 +23,8 @@ UNKNOWN_STEP: Final = "is not a step of the join's plan"
 BAD_TIME: Final = "is not a time of the years 1 to 9999"
 KEY_REUSED: Final = "The key stands for another report already."
 STEP_ORDER: Final = "A step cannot come to that status from the one that it has; nothing was recorded."
-NOT_IN_TURN: Final = "The turn of this join has not come; nothing was recorded."
-ENDED: Final = "The join has ended; nothing was recorded."
+NOT_IN_TURN: Final = "The join's turn has not come yet."
+ENDED: Final = "The join has ended."
 
 
 class Batch(NamedTuple):
