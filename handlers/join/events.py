@@ -81,7 +81,7 @@ def read_events(events: Sequence[models.JoinEvent], plan: Collection[str]) -> Ba
             errors.append(models.FieldError(field_=f"events[{index}].at", message=BAD_TIME))
         message = None if event.message is UNSET else event.message
         if event.type == "log":
-            lines.append(LogLine(at, step, message or ""))
+            lines.append((at, step, message or ""))
         elif step is not None and event.status is not UNSET:
             steps.append(StepEvent(step, event.status, message, at))
     return Batch(steps, lines, errors[:LISTED_FINDINGS])
