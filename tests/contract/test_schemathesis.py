@@ -31,7 +31,7 @@ AFTER_AN_EVENT = [
 
 
 class Trial(NamedTuple):
-    """One seed on a server for each API: all of the coordinator and then what an event leads to, and all of the join."""
+    """One seed, a server for each API: all of the coordinator, then what an event leads to; and all of the join."""
 
     coordinator: Gatehouse
     of_coordinator: Future[tuple[Outcome, Outcome]]
