@@ -4,6 +4,7 @@ import contextlib
 import socket
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from tests.durability.process import allow_descriptors, used
 from tests.support import load
 from tests.support.deliveries import Delivery
 from tests.support.gatehouse import Gatehouse, NewServer, wait_for
+from tests.support.nodes import Node, line
 from tests.support.wire import Wire
 
 # Steps the clock of a server by as many nanoseconds as a file says; Python runs it at the start of the process.
@@ -112,6 +114,34 @@ def test_a_clock_that_steps_refuses_those_whose_clock_did_not_and_leaves_runs_in
     runs.append(server.deliver(last).run)
     assert runs == sorted(runs)
     ledger.redeliver(server, [first, refused, last])
+
+
+def in_turn(node: Node) -> bool:
+    return node.state == "joining"
+
+
+# Certificates are good from five minutes before they were issued, and registrations for a day.
+@pytest.mark.parametrize("step", [timedelta(minutes=-4), timedelta(hours=23)])
+def test_a_clock_that_steps_ends_no_turn_and_leaves_the_order_of_joins(
+    server: Gatehouse, clock: Path, step: timedelta
+) -> None:
+    first, second, third, pending = (Node.registered(server) for _ in range(4))
+    first.approved()
+    second.approved()
+    clock.write_text(str(step // timedelta(microseconds=1) * 1_000))
+    third.approved()
+    later = Node.registered(server).approved()
+    waiting = (second, third, later)
+    assert [server.registration(node.join_id)["position"] for node in waiting] == [1, 2, 3]
+    assert first.report(line("a line")).status == 204
+    first.finish()
+    clock.write_text("0")
+    for node in waiting:
+        wait_for(partial(in_turn, node))
+        assert node.report(line("a line")).status == 204
+        node.leave()
+    assert pending.state == "pending"
+    pending.leave()
 
 
 def test_more_connections_than_descriptors_do_not_end_the_service(new_server: NewServer) -> None:
