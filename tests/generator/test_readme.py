@@ -144,7 +144,7 @@ def answers_its_example(repository: Path, first_state: Path, item: Any) -> None:
 @needs("curl")
 @needs("openssl")
 def test_the_commands_of_the_readme_have_an_event_admitted(first_state: Path, tmp_path: Path) -> None:
-    (script,) = fences(README, "bash")
+    script, *_ = fences(README, "bash")
     first = "server=http://127.0.0.1:8080\n"
     assert script.startswith(first)
     with Gatehouse(shutil.copytree(first_state, tmp_path / ".gatehouse")) as server:
@@ -152,3 +152,21 @@ def test_the_commands_of_the_readme_have_an_event_admitted(first_state: Path, tm
         done = subprocess.run(["bash", "-c", here], cwd=tmp_path, capture_output=True, text=True, check=False)
         assert done.stdout.startswith("HTTP/1.1 204 "), done.stdout + done.stderr
         assert server.rows()["runs"] == 1
+
+
+@needs("bash")
+@needs("curl")
+def test_the_commands_of_the_readme_have_a_node_join(first_state: Path, tmp_path: Path) -> None:
+    _, *scripts = fences(README, "bash")
+    with Gatehouse(shutil.copytree(first_state, tmp_path / ".gatehouse")) as server:
+        here = "\n".join(scripts).replace("https://127.0.0.1:8443", server.join).replace(".venv/bin/gatehouse", COMMAND)
+        environment = server.environment()
+        done = subprocess.run(
+            ["bash", "-c", here], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+        )
+        told = done.stdout + done.stderr
+        assert "  services | up\n" in done.stdout, told
+        registration, _, refused = done.stdout.rpartition("\n")[0].partition("HTTP/1.1 ")
+        assert '"state":"joined"' in registration.splitlines()[-1], told
+        assert refused.startswith("409 ")
+        assert '"code":"JOIN_ENDED"' in done.stdout
