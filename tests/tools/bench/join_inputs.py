@@ -70,6 +70,11 @@ def at(text: Any) -> Report:
     return log(at=text)
 
 
+def nested(levels: int) -> list[Any]:
+    """So many lists in one another."""
+    return [nested(levels - 1)] if levels > 1 else []
+
+
 LINE = {"type": "log", "message": "a line"}
 RECORDED = (204, "")
 INVALID = (400, "INVALID_INPUT")
@@ -114,6 +119,10 @@ INPUTS: Mapping[str, tuple[Report, tuple[int, str]]] = {
     "a list": (Report([]), INVALID),
     "no JSON": (Report(raw=b'{"events": ['), INVALID),
     "bytes that are no UTF-8": (Report(raw=b'{"events": [{"type": "log", "message": "\xff"}]}'), INVALID),
+    "a repeated member": (Report(raw=b'{"events": [], "events": []}'), INVALID),
+    "a lone surrogate": (Report(raw=b'{"events": [{"type": "log", "message": "\\ud800"}]}'), INVALID),
+    "64 levels": (log(deep=nested(61)), RECORDED),
+    "65 levels": (log(deep=nested(62)), INVALID),
     "an empty body": (Report(raw=b""), INVALID),
     "a media type with a parameter": (
         Report({"events": []}, fields={"Content-Type": "Application/JSON; charset=utf-8"}),

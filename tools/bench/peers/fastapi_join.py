@@ -24,6 +24,7 @@ from sqlalchemy.event import listens_for
 from sqlmodel import Field as Column
 from sqlmodel import Session, SQLModel, col, create_engine, delete, insert, select
 
+from handlers.gateway import strict_json
 from handlers.gateway.times import epoch_milliseconds
 from storage.tables import JoinRow, JoinStepRow
 from tools.bench.peers.client_certificate import pin
@@ -116,8 +117,8 @@ async def reported(request: Request, join_id: str) -> bytes:
 def read(body: bytes, now: int) -> tuple[list[tuple[StepEvent, int]], list[dict[str, Any]]]:
     """The step events with their times, and the log lines as rows without a number; raises Problem."""
     try:
-        events = JoinReport.model_validate_json(body).events
-    except ValidationError:
+        events = JoinReport.model_validate(strict_json.loads(body)).events
+    except (strict_json.NotStrictJson, ValidationError):
         raise Problem(400, "INVALID_INPUT") from None
     steps: list[tuple[StepEvent, int]] = []
     lines: list[dict[str, Any]] = []

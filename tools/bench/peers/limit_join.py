@@ -19,6 +19,7 @@ from uuid import UUID
 import msgspec
 import orjson
 
+from handlers.gateway import strict_json
 from handlers.gateway.times import epoch_milliseconds
 from tools.bench.peers.client_certificate import pin
 from tools.bench.peers.join_table import PLAN, create_database
@@ -76,9 +77,6 @@ class Events(msgspec.Struct):
     events: list[Step | Line]
 
 
-READER: Final = msgspec.json.Decoder(Events)
-
-
 @dataclass(slots=True)
 class Report:
     """A report whose lines are JSON text already, without the brackets of their list."""
@@ -95,8 +93,8 @@ Item: TypeAlias = tuple[Report, asyncio.Future[Problem | None]]
 def read(join_id: str, body: bytes) -> Report:
     """The report of a body; raises Problem."""
     try:
-        events = READER.decode(body).events
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        events = msgspec.convert(strict_json.loads(body), Events).events
+    except (strict_json.NotStrictJson, msgspec.ValidationError):
         raise Problem(400, "INVALID_INPUT") from None
     if len(events) > 500 or not {event.step for event in events} <= KNOWN_STEPS:
         raise Problem(400, "INVALID_INPUT")
