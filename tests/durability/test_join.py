@@ -136,6 +136,24 @@ def test_a_kill_in_a_stream_of_batches_loses_no_acknowledged_line_and_doubles_no
     prove(server)
 
 
+def test_a_batch_that_the_audit_file_held_up_is_sent_again_and_the_raft_changes_follow(server: Gatehouse) -> None:
+    node = Node.in_turn(server)
+    events = [line("the only line"), step(RAFT, "running")]
+    file = server.state / "audit.jsonl"
+    file.rename(file.with_name("kept.jsonl"))
+    file.mkdir()
+    for _ in range(2):
+        answer = node.report(*events, key="held-up")
+        assert (answer.outcome, answer.header("Retry-After")) == ((503, "UNAVAILABLE"), "5")
+    file.rmdir()
+    file.with_name("kept.jsonl").rename(file)
+    assert node.report(*events, key="held-up").status == 204
+    wait_for(lambda: raft(node) == "learner")
+    assert [each["message"] for each in server.join_log(node.join_id)["lines"]] == ["the only line"]
+    node.finish()
+    prove(server)
+
+
 def report_and_leave(node: Node, events: list[Any], key: str) -> None:
     """Send a batch and go away without its answer."""
     body = json.dumps({"events": events}).encode()
