@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
 from tools.commands.terminal import RefusedError
-from tools.joiner import runner
+from tools.joiner import leftover, runner
 from tools.joiner.folder import Node, NodeFolder
 from tools.joiner.founder import Founder, JoinEnded, Pace
 from tools.joiner.planfile import PlanFile
@@ -42,6 +42,7 @@ class Course:
 
     async def run(self) -> None:
         """Go on until the node has joined; RefusedError tells why it has not."""
+        await leftover.end(self._folder.mark_file, grace_seconds=runner.GRACE_SECONDS)
         registration = await self._registered()
         self._plan.fit(registration["plan"])
         await self._until(_has_turn)
@@ -103,7 +104,10 @@ class Course:
         if command is not None:
             try:
                 await runner.run(
-                    command, _environment(registration, step), lambda line: self._reporter.line(step, line)
+                    command,
+                    _environment(registration, step),
+                    lambda line: self._reporter.line(step, line),
+                    mark=self._folder.mark_file,
                 )
             except StepFailed as failure:
                 await self._reporter.step(step, "failed", str(failure))

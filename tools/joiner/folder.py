@@ -84,6 +84,11 @@ class NodeFolder:
         """The batch that was last sent and not answered."""
         return self.path / "unsent.json"
 
+    @property
+    def mark_file(self) -> Path:
+        """The mark of the command that runs."""
+        return self.path / "step"
+
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
         """Make the folder where it is missing, for its owner alone, and keep other joiners out of it."""

@@ -10,8 +10,10 @@ import os
 import signal
 import termios
 from collections.abc import Awaitable, Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Final, TypeAlias
 
+from tools.joiner.leftover import Mark, marked
 from tools.joiner.planfile import Command
 
 # What a longer line is cut into: several lines, so that nothing of it is lost.
@@ -30,25 +32,31 @@ class StepFailed(Exception):
 
 
 async def run(
-    command: Command, environment: Mapping[str, str], take: Take, *, grace_seconds: float = GRACE_SECONDS
+    command: Command, environment: Mapping[str, str], take: Take, *, mark: Path, grace_seconds: float = GRACE_SECONDS
 ) -> None:
     """Run a command to its end and give each line of its output to `take`, which may make it wait.
+
+    `mark` is the file by which a joiner that comes after a killed one finds the command.
 
     Raises StepFailed where it cannot be started, ends with another code than 0 or not in time. The step is over when
     the command ends: what it leaves behind goes on, with its own output. Where this is cancelled, the group ends.
     """
-    reading, writing = os.pipe()
-    try:
+    with marked(mark) as lock:
+        reading, writing = os.pipe()
         try:
-            process = await _started(command, environment, writing)
+            try:
+                process = await _started(command, environment, writing, lock)
+            finally:
+                os.close(writing)
+            lock.note(process.pid)
+            await _ended(command, process, reading, take, grace_seconds)
         finally:
-            os.close(writing)
-        await _ended(command, process, reading, take, grace_seconds)
-    finally:
-        os.close(reading)
+            os.close(reading)
 
 
-async def _started(command: Command, environment: Mapping[str, str], output: int) -> asyncio.subprocess.Process:
+async def _started(
+    command: Command, environment: Mapping[str, str], output: int, lock: Mark
+) -> asyncio.subprocess.Process:
     try:
         return await asyncio.create_subprocess_exec(
             *command.run,
@@ -57,6 +65,7 @@ async def _started(command: Command, environment: Mapping[str, str], output: int
             stderr=output,
             env=environment,
             start_new_session=True,
+            pass_fds=[lock.descriptor],
         )
     except OSError as error:
         raise StepFailed(f"{command.run[0]} cannot be run: {error.strerror}") from None

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,9 @@ class Run:
 
     async def go(self) -> Run:
         try:
-            await runner.run(self._command, self._environment, self.take, grace_seconds=self._grace)
+            with tempfile.TemporaryDirectory() as folder:
+                mark = Path(folder) / "step"
+                await runner.run(self._command, self._environment, self.take, mark=mark, grace_seconds=self._grace)
         except StepFailed as failure:
             self.failure = str(failure)
         return self
@@ -75,12 +78,12 @@ def test_another_end_than_0_is_a_failure(script: str, failure: str) -> None:
     assert ran(script).failure == failure
 
 
-def test_a_program_that_is_not_there_is_a_failure() -> None:
+def test_a_program_that_is_not_there_is_a_failure(tmp_path: Path) -> None:
     async def take(_: str) -> None:
         pytest.fail("no output")
 
     with pytest.raises(StepFailed, match=r"^/nowhere/x cannot be run: No such file or directory$"):
-        asyncio.run(runner.run(Command(("/nowhere/x",), 5), {}, take))
+        asyncio.run(runner.run(Command(("/nowhere/x",), 5), {}, take, mark=tmp_path / "step"))
 
 
 def test_a_process_that_is_left_behind_is_not_waited_for_and_lives(tmp_path: Path) -> None:
@@ -117,7 +120,7 @@ def test_a_command_that_does_not_heed_is_killed_when_the_step_is_given_up(tmp_pa
     assert not alive(int(file.read_text()))
 
 
-def test_a_command_waits_for_who_takes_its_lines() -> None:
+def test_a_command_waits_for_who_takes_its_lines(tmp_path: Path) -> None:
     written: list[str] = []
 
     async def take(line: str) -> None:
@@ -125,5 +128,6 @@ def test_a_command_waits_for_who_takes_its_lines() -> None:
         if len(written) == 1:
             await asyncio.sleep(0.2)
 
-    asyncio.run(runner.run(Command(("sh", "-c", "seq 20000"), 30), {"PATH": os.environ["PATH"]}, take))
+    command, environment = Command(("sh", "-c", "seq 20000"), 30), {"PATH": os.environ["PATH"]}
+    asyncio.run(runner.run(command, environment, take, mark=tmp_path / "step"))
     assert len(written) == 20_000
