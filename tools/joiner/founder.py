@@ -32,7 +32,7 @@ class Pace:
     """Seconds: between questions, between reports, how old a line may grow, and pauses after a failure."""
 
     question: float = 1.0
-    heartbeat: float = 30.0
+    heartbeat: float = 10.0
     batch: float = 0.25
     first_pause: float = 0.1
     longest_pause: float = 5.0

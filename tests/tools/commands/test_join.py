@@ -20,6 +20,7 @@ from tests.tools.joiner.test_runner import alive
 from tools.commands import join
 from tools.commands.terminal import RefusedError
 from tools.joiner.course import TOKEN_VARIABLE
+from tools.joiner.folder import Join, Node, NodeFolder
 
 NODE = ("--role", "compute", "--heartbeat", "0.2")
 NOBODY = ("--founder", "https://127.0.0.1:1", "--name", "n", "--address", "a", *NODE)
@@ -254,6 +255,10 @@ def test_a_man_in_the_middle_gets_nothing(server: Gatehouse, joiner: NewJoiner, 
     [
         ("http://127.0.0.1:8443", ["--token", TOKEN]),
         ("https://127.0.0.1:1/v1", ["--token", TOKEN]),
+        ("https://127.0.0.1:1?x", ["--token", TOKEN]),
+        ("https://s3cret@127.0.0.1:1", ["--token", TOKEN]),
+        ("https://:1", ["--token", TOKEN]),
+        ("https://[::1", ["--token", TOKEN]),
         ("https://127.0.0.1:1", []),
         ("https://127.0.0.1:1", ["--token", "s3cret"]),
         ("https://127.0.0.1:1", ["--token", TOKEN, "--role", "king"]),
@@ -275,6 +280,19 @@ def test_a_founder_that_is_not_there_ends_the_command_with_3(gatehouse: Command,
     )
     assert (done.returncode, done.stderr) == (3, "gatehouse: https://127.0.0.1:1 does not answer: Connection refused\n")
     assert [file.name for file in (tmp_path / ".gatehouse-node").iterdir()] == ["lock"]
+
+
+def test_a_token_of_another_founder_is_not_sent_to_the_folders_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder = NodeFolder(Path(".gatehouse-node"))
+    with folder.held():
+        folder.trust(Signer.new().pem.decode())
+        folder.joined_as(Join(join_id="j", token="t", node=Node(name="n", role="compute", address="a", peer_urls=())))
+    done = CliRunner().invoke(join.app, [*NOBODY, "--token", TOKEN])
+    assert isinstance(done.exception, RefusedError)
+    assert "has a join with another founder" in done.exception.detail
 
 
 def test_a_plan_that_is_wrong_is_told_before_anybody_is_asked(tmp_path: Path) -> None:

@@ -183,10 +183,11 @@ def test_who_follows_waits_for_a_server_that_is_away(capsys: pytest.CaptureFixtu
     for fault in (UnreachableError("no answer"), RefusedError("UNAVAILABLE (503): Later\n  so", {"status": 503})):
         asked.fault = fault
         assert story.go_on(before) is before
-    asked.fault = None
-    story.go_on(before)
+        asked.fault = None
+        story.go_on(before)
     assert capsys.readouterr().out.splitlines()[1:] == [
         "no answer; trying again",
+        "the connection is there again",
         "UNAVAILABLE (503): Later; trying again",
         "the connection is there again",
     ]
