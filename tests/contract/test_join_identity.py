@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 import pytest
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from tests.support.gatehouse import Gatehouse, NewServer, wait_for
+from tests.support.gatehouse import Gatehouse, NewServer
 from tests.support.nodes import (
     JSON,
     REGISTRATIONS,
@@ -141,21 +141,6 @@ def test_a_stranger_is_refused_before_its_body_is_read(other: Node, node: Node) 
 def test_a_certificate_is_refused_in_the_handshake(made: Callable[[Node], str], node: Node) -> None:
     assert is_refused_in_the_handshake(with_certificate(node, made(node)))
     assert not is_refused_in_the_handshake(node)
-
-
-def test_a_certificate_that_expires_on_an_open_connection_is_one_no_more(
-    founder: Gatehouse, node: Node, unknown: list[Any]
-) -> None:
-    soon = certificate_by(authority_of(founder), node.key, node.join_id, ends=timedelta(seconds=2))
-    brief = with_certificate(node, soon)
-    with brief.connect() as wire:
-
-        def send(method: str, target: str, fields: dict[str, str], body: bytes | None) -> Answer:
-            return founder.send_join(method, target, fields, body, over=wire)
-
-        assert send("GET", node.path, {}, None).status == 200
-        wait_for(lambda: send("GET", node.path, {}, None).status == 404)
-        assert bare(asked(send, node.join_id)) == unknown
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3], ids=lambda each: each.name)
