@@ -123,6 +123,12 @@ def test_any_other_refusal_ends_the_command(ask: Callable[..., Any], founder: co
     assert refused.value.body["code"] == "JOIN_NAME_TAKEN"
 
 
+def test_an_answer_that_no_founder_gives_is_told(ask: Callable[..., Any], founder: conftest.Founder) -> None:
+    founder.answer = lambda *_: (200, ["no registration"])  # type: ignore[method-assign] # somebody else answers
+    with pytest.raises(RefusedError, match="the server answered 200 without a problem"):
+        ask(lambda asked: asked.register())
+
+
 def known_twice(founder: conftest.Founder, life: tuple[timedelta, timedelta]) -> Task:
     """Register for such a life of the certificate, and ask twice with it."""
 
