@@ -16,7 +16,7 @@ from storage.refusals import Refusal, Refused
 from storage.statements import table
 from storage.tables import OutboxRow, RunRow, StartRow
 from storage.transaction import Transaction
-from storage.writer import Writer
+from storage.writer import Writer, one_by_one
 
 RunState: TypeAlias = Literal["admitted", "running", "waiting", "uncertain", "completed", "failed", "cancelled"]
 StepType: TypeAlias = Literal["wait-until", "call", "choose", "finish"]
@@ -177,12 +177,8 @@ class Runs:
         return Started(_one(connection, run_id), new=True)
 
 
-def _cancel_many(transaction: Transaction, wishes: Sequence[tuple[UUID, str]]) -> Sequence[Run | None]:
-    return [_cancel(transaction, run_id, reason) for run_id, reason in wishes]
-
-
-def _cancel(transaction: Transaction, run_id: UUID, reason: str) -> Run | None:
-    connection = transaction.connection
+def _cancel(transaction: Transaction, wish: tuple[UUID, str]) -> Run | None:
+    connection, (run_id, reason) = transaction.connection, wish
     run = _get(connection, run_id)
     if run is None or run.cancel_requested or run.state in _ENDED:
         return run
@@ -193,6 +189,9 @@ def _cancel(transaction: Transaction, run_id: UUID, reason: str) -> Run | None:
     connection.execute(OUTBOX.insert().values(run_id=run_id, kind="cancel", created_at=transaction.now))
     transaction.record("run.cancelled", str(run_id), {"reason": reason, "state": run.state})
     return _one(connection, run_id)
+
+
+_cancel_many = one_by_one(_cancel)
 
 
 def _selection() -> sa.Select[Any]:

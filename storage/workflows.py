@@ -12,7 +12,7 @@ from storage.readers import Readers
 from storage.statements import table
 from storage.tables import DefinitionRow, PackageDefinitionRow, PackageRow, SwitchRow
 from storage.transaction import Transaction
-from storage.writer import Writer
+from storage.writer import Writer, one_by_one
 
 PACKAGES, HELD_BY, RETAINED = table(PackageRow), table(PackageDefinitionRow), table(DefinitionRow)
 SWITCHES = table(SwitchRow)
@@ -142,12 +142,6 @@ def _redefined(connection: sa.Connection, definitions: Iterable[Definition]) -> 
     )
 
 
-def _apply_many(
-    transaction: Transaction, applications: Sequence[_Application]
-) -> Sequence[Applied | DefinitionConflict]:
-    return [_apply(transaction, application) for application in applications]
-
-
 def _apply(transaction: Transaction, application: _Application) -> Applied | DefinitionConflict:
     connection = transaction.connection
     redefined = _redefined(connection, application.definitions)
@@ -162,6 +156,9 @@ def _apply(transaction: Transaction, application: _Application) -> Applied | Def
     told: dict[str, object] = {"forced": bool(redefined), "workflows": len(application.definitions)}
     transaction.record("package.applied", application.digest, told)
     return Applied(application.digest, transaction.now)
+
+
+_apply_many = one_by_one(_apply)
 
 
 def _store(transaction: Transaction, application: _Application) -> None:

@@ -11,6 +11,7 @@ ROOMS: Final = ("handlers", "storage", "tools")
 # What is proved by features instead of by modules, and where.
 BY_FEATURE: Final = {
     "storage/migrations": "tests/storage/test_migrations.py",
+    "tools/bench/peers": "tests/tools/bench/peers",
     "tools/contract": "tests/contract/test_schemathesis.py",
     "tools/generator": "tests/generator",
 }

@@ -71,7 +71,7 @@ def gatehouse(
         bool, typer.Option("--version", is_eager=True, callback=_show_version, help="Show the version.")
     ] = False,
 ) -> None:
-    """Gatehouse: a spec-first server for signed events. The join and installer listeners come with their documents.
+    """Gatehouse: a spec-first server for signed events and joining nodes. Its installer comes with its document.
 
     Exit codes: 0 done, 1 refused, 2 usage, 3 unreachable.
     """

@@ -23,8 +23,8 @@ UNKNOWN_STEP: Final = "is not a step of the join's plan"
 BAD_TIME: Final = "is not a time of the years 1 to 9999"
 KEY_REUSED: Final = "The key stands for another report already."
 STEP_ORDER: Final = "A step cannot come to that status from the one that it has; nothing was recorded."
-NOT_IN_TURN: Final = "The turn of this join has not come; nothing was recorded."
-ENDED: Final = "The join has ended; nothing was recorded."
+NOT_IN_TURN: Final = "The join's turn has not come yet."
+ENDED: Final = "The join has ended."
 
 
 class Batch(NamedTuple):
@@ -81,7 +81,7 @@ def read_events(events: Sequence[models.JoinEvent], plan: Collection[str]) -> Ba
             errors.append(models.FieldError(field_=f"events[{index}].at", message=BAD_TIME))
         message = None if event.message is UNSET else event.message
         if event.type == "log":
-            lines.append(LogLine(at, step, message or ""))
+            lines.append((at, step, message or ""))
         elif step is not None and event.status is not UNSET:
             steps.append(StepEvent(step, event.status, message, at))
     return Batch(steps, lines, errors[:LISTED_FINDINGS])

@@ -23,7 +23,7 @@ from storage.join.refusals import Refusal, Refused
 from storage.join.registrations import Newcomer, RaftPlan, RaftRecord, Registration, StepRecord
 
 BAD_CSR: Final = "The certificate request is not one that a certificate is issued for."
-NAME_TAKEN: Final = "Another live join has this name."
+NAME_TAKEN: Final = "A live join has this name."
 OTHER_KEY: Final = "The certificate request is not for the key that this join has registered."
 RENEWAL_ENDED: Final = "The join has ended, and its certificate with it."
 CONFLICT: Final = "The join has ended."

@@ -194,4 +194,8 @@ class Turns:
         now = self._clock()
         if now >= self._quiet_until:
             self._quiet_until = now + _COMPLAINT_SECONDS
-            log.error("turns cannot be kept for now", exc_info=error)
+            # Of a database that is away there is no more to tell, as where a request meets it.
+            if isinstance(error, StorageError):
+                log.warning("turns cannot be kept for now: %s", error)
+            else:
+                log.error("turns cannot be kept for now", exc_info=error)

@@ -44,7 +44,7 @@ async def end(file: Path, *, grace_seconds: float) -> None:
     """End the process group that holds the mark which a killed process left, if it still runs: it is asked first."""
     with contextlib.suppress(FileNotFoundError), file.open() as mark:
         group = mark.read()
-        if not group or _free(mark.fileno()):
+        if not group.isdecimal() or _free(mark.fileno()):
             return
         _signal(int(group), signal.SIGTERM)
         for _ in range(round(grace_seconds / _LOOK_SECONDS)):

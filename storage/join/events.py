@@ -31,12 +31,9 @@ LINES_KEPT: Final = 2000
 KEYS_KEPT: Final = 16
 
 
-class LogLine(NamedTuple):
-    """A line that a node logs; `at` is epoch milliseconds, None the time at which it is received."""
-
-    at: int | None
-    step: str | None
-    message: str
+# A line that a node logs: its time in epoch milliseconds (None: when it is received), its step, its message. It is a
+# plain tuple, since a report has 500 of them, and they are made and stored in half the time of one with names.
+LogLine: TypeAlias = tuple[int | None, str | None, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,7 +178,7 @@ class _Join:
         self._last_seq = last_seq
         self._keys: dict[str, str] = dict(from_json(keys))
         self._beats = 0
-        self._lines: list[tuple[int, str | None, str]] = []
+        self._lines: list[LogLine] = []
         self._progress: Progress | None = None
         self._refused: Refused | None = None
 
@@ -238,7 +235,7 @@ class _Join:
     def _keep(self, report: Report) -> None:
         now = self._transaction.now
         self._beats += 1
-        self._lines += [(now if at is None else at, step, message) for at, step, message in report.lines]
+        self._lines += [line if line[0] is not None else (now, *line[1:]) for line in report.lines]
         self._last_seq += len(report.lines)
         if report.key is not None:
             self._keys[report.key] = report.digest

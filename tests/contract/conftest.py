@@ -21,6 +21,8 @@ def founder(first_state: Path, tmp_path_factory: pytest.TempPathFactory) -> Iter
     """A server that the tests of joining share: each gives back the turn that it took."""
     with Gatehouse(shutil.copytree(first_state, tmp_path_factory.mktemp("founder") / "state")) as shared:
         yield shared
+        assert "Traceback" not in shared.log
+        assert '"level":"error"' not in shared.log
 
 
 @pytest.fixture

@@ -1,15 +1,17 @@
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any, Final
 
 from handlers.coordinator import events, holds, runs
-from handlers.coordinator.api import coordinator_document
 from handlers.gateway import endpoint
 from handlers.gateway.faults import Fault
+from handlers.join import events as reports
+from handlers.join import registrations, standing, tokens
+from tests.support.contract import ApiName, document, resolved
 from tests.support.deliveries import Delivery
 from tests.support.gatehouse import Gatehouse
+from tests.support.nodes import Node
 
 FIXED: Final = {
     *(fault.value for fault in Fault),
@@ -17,22 +19,26 @@ FIXED: Final = {
     *runs.REFUSAL_DETAILS.values(),
     *(endpoint.UNAUTHENTICATED, runs.NO_RUN, holds.NOT_HELD, holds.UNRESOLVED),
 }
+FIXED_OF_JOIN: Final = {
+    *(fault.value for fault in Fault),
+    *(endpoint.UNAUTHENTICATED, standing.NO_JOIN, tokens.NO_TOKEN, reports.NOT_IN_TURN, reports.ENDED),
+    *(registrations.NAME_TAKEN, registrations.OTHER_KEY, registrations.CONFLICT, registrations.APPROVAL_REFUSED),
+}
+WITHOUT_STATUS: Final = "The body does not satisfy the document: events[0].status is required."
 
 
-def examples(node: Any) -> Iterator[Any]:
-    """Yield every `example` in a document."""
+def problems(api: ApiName, identity: str) -> set[tuple[str, str]]:
+    """The code and the detail of every problem that a document has as an example."""
+    return {(each["code"], each["detail"]) for each in objects(document(api)) if {identity, "detail"} <= each.keys()}
+
+
+def objects(node: Any) -> Iterator[dict[str, Any]]:
+    """Yield every object in a document that is no schema's part."""
     for name, child in node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ():
-        if name == "example":
+        if name in {"example", "value"} and isinstance(child, dict):
             yield child
-        else:
-            yield from examples(child)
-
-
-PROBLEMS: Final[list[dict[str, Any]]] = [
-    example
-    for example in examples(json.loads(coordinator_document()))
-    if isinstance(example, dict) and "traceId" in example
-]
+        elif name != "properties":
+            yield from objects(child)
 
 
 def test_problems_have_the_words_that_the_server_gives(server: Gatehouse) -> None:
@@ -43,12 +49,29 @@ def test_problems_have_the_words_that_the_server_gives(server: Gatehouse) -> Non
         server.operate("POST", "/v1/release-admission-hold", {}),
     ]
     given = {(answer.code, answer.json["detail"]) for answer in answers}
-    fixed = {(problem["code"], problem["detail"]) for problem in PROBLEMS if problem["detail"] in FIXED}
-    assert {(problem["code"], problem["detail"]) for problem in PROBLEMS} - fixed == given
+    shown = problems("coordinator", "traceId")
+    assert {(code, detail) for code, detail in shown if detail not in FIXED} == given
+
+
+def test_problems_of_the_join_have_the_words_that_the_server_gives(pending: Node) -> None:
+    assert pending.report({"type": "step", "step": "services"}).json["detail"] == WITHOUT_STATUS
+    shown = problems("join", "requestId")
+    assert {(code, detail) for code, detail in shown if detail not in FIXED_OF_JOIN} == {
+        ("INVALID_INPUT", WITHOUT_STATUS)
+    }
+
+
+def test_a_join_that_has_just_begun_is_as_its_example(pending: Node) -> None:
+    example = resolved({"$ref": "#/components/examples/PendingRegistration"}, "join")["value"]
+    moving = {"joinId", "name", "address", "registeredAt", "certificateExpiresAt"}
+    shown = pending.registration().json
+    assert {name: shown[name] for name in shown.keys() - moving} == {
+        name: example[name] for name in example.keys() - moving
+    }
 
 
 def test_a_run_that_was_just_admitted_is_at_its_first_step(server: Gatehouse) -> None:
-    example = json.loads(coordinator_document())["components"]["examples"]["AdmittedRun"]["value"]
+    example = document()["components"]["examples"]["AdmittedRun"]["value"]
     run = server.operate("GET", f"/v1/runs/{server.deliver().run}").json
     moving = {"runId", "definitionDigest", "admittedAt", "deadlineAt"}
     assert {name: run[name] for name in run.keys() - moving} == {

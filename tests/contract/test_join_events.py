@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 import pytest
 
+from tests.support import wire
+from tests.support.contract import check
 from tests.support.gatehouse import Gatehouse
 from tests.support.nodes import JSON, RAFT, Node, line, lines, step
 from tests.support.wire import Answer
@@ -256,8 +259,8 @@ def test_a_key_is_1_to_64_visible_characters_of_ascii(node: Node) -> None:
         assert answer.outcome == INVALID, bad
         assert [error["field"] for error in answer.json["errors"]] == ["Idempotency-Key"], bad
     twice = [*JSON.items(), ("Idempotency-Key", "a"), ("Idempotency-Key", "a")]
-    with node.connect() as wire:
-        assert node.server.send_join("POST", f"{node.path}/events", twice, body, over=wire).outcome == INVALID
+    with node.connect() as own:
+        assert node.server.send_join("POST", f"{node.path}/events", twice, body, over=own).outcome == INVALID
     assert last(node) == before
 
 
@@ -286,6 +289,18 @@ def test_a_key_is_a_join_s_own(node: Node, founder: Gatehouse) -> None:
     other = Node.registered(founder)
     assert other.report(line("yours"), key="shared").outcome == (409, "JOIN_NOT_IN_TURN")
     other.leave()
+
+
+def test_a_batch_that_comes_many_times_at_once_under_its_key_is_recorded_once(node: Node) -> None:
+    before = last(node)
+    target, key = f"{node.path}/events", {"Idempotency-Key": "at-once"}
+    bodies = [json.dumps({"events": [line(text)]}).encode() for text in ("one", "other")]
+    requests = [wire.message("POST", target, JSON | key, body) for body in bodies * 10]
+    answers = wire.send_at_once(node.server.join_port, requests, node.wrap)
+    for answer in answers:
+        check("POST", target, answer, "join")
+    assert Counter(answer.outcome for answer in answers) == {(204, ""): 10, (409, "IDEMPOTENCY_KEY_REUSED"): 10}
+    assert last(node) == before + 1
 
 
 def test_a_refused_batch_leaves_its_key_free(node: Node) -> None:

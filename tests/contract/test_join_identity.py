@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import base64
 import json
+import socket
+import ssl
 import subprocess
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -11,7 +13,7 @@ from typing import Any, Final, TypeAlias
 import pytest
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from tests.support.gatehouse import Gatehouse, NewServer, wait_for
+from tests.support.gatehouse import Gatehouse, NewServer
 from tests.support.nodes import (
     JSON,
     REGISTRATIONS,
@@ -24,7 +26,7 @@ from tests.support.nodes import (
     request_of,
 )
 from tests.support.programs import needs
-from tests.support.wire import Answer, ConnectionEnded, message
+from tests.support.wire import Answer, ConnectionEnded, Wire, message
 from tools.authority import new_key
 
 UNKNOWN: Final = "019d9079-e78a-7c31-8f02-6b1d4e9a5c77"
@@ -141,19 +143,26 @@ def test_a_certificate_is_refused_in_the_handshake(made: Callable[[Node], str], 
     assert not is_refused_in_the_handshake(node)
 
 
-def test_a_certificate_that_expires_on_an_open_connection_is_one_no_more(
-    founder: Gatehouse, node: Node, unknown: list[Any]
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3], ids=lambda each: each.name)
+def test_a_node_is_known_in_a_session_that_is_resumed_as_in_a_new_one(
+    version: ssl.TLSVersion, node: Node, other: Node, tmp_path: Path
 ) -> None:
-    soon = certificate_by(authority_of(founder), node.key, node.join_id, ends=timedelta(seconds=2))
-    brief = with_certificate(node, soon)
-    with brief.connect() as wire:
+    (tmp_path / "node.pem").write_bytes(node.credentials)
+    context = ssl.create_default_context(cafile=node.server.ca_file)
+    context.load_cert_chain(tmp_path / "node.pem")
+    context.minimum_version = context.maximum_version = version
+    session: ssl.SSLSession | None = None
+    for is_resumed in (False, True):
 
-        def send(method: str, target: str, fields: dict[str, str], body: bytes | None) -> Answer:
-            return founder.send_join(method, target, fields, body, over=wire)
+        def wrap(plain: socket.socket, session: ssl.SSLSession | None = session) -> ssl.SSLSocket:
+            return context.wrap_socket(plain, server_hostname="127.0.0.1", session=session)
 
-        assert send("GET", node.path, {}, None).status == 200
-        wait_for(lambda: send("GET", node.path, {}, None).status == 404)
-        assert bare(asked(send, node.join_id)) == unknown
+        with Wire(node.server.join_port, wrap) as wire:
+            assert node.send("GET", node.path, over=wire).status == 200
+            assert node.send("GET", other.path, over=wire).outcome == (404, "NOT_FOUND")
+            assert isinstance(wire.socket, ssl.SSLSocket)
+            assert wire.socket.session_reused is is_resumed
+            session = wire.socket.session
 
 
 def test_a_renewed_certificate_has_the_same_key_and_passes_as_the_old_one_does(node: Node) -> None:

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import pytest
 
+from tests.support import wire
 from tests.support.gatehouse import Gatehouse, NewServer, wait_for
 from tests.support.nodes import PLAN, RAFT, REGISTRATIONS, Node, line, step
 from tests.support.wire import Answer
@@ -102,6 +103,16 @@ def test_joins_come_one_after_the_other_in_the_order_of_their_approvals_whatever
         assert earlier["endedAt"] <= later["turnStartedAt"]
 
 
+def test_of_many_approvals_at_once_one_has_the_turn_and_each_other_a_place(founder: Gatehouse) -> None:
+    nodes = [Node.registered(founder) for _ in range(8)]
+    # Each is approved twice.
+    requests = [wire.message("POST", f"{node.path}/approve", founder.operator) for node in nodes * 2]
+    assert {answer.status for answer in wire.send_at_once(founder.port, requests)} == {200}
+    assert sorted(map(standing, nodes)) == [*(("approved", place) for place in range(1, 8)), ("joining", 0)]
+    for node in sorted(nodes, key=standing):
+        node.leave()
+
+
 def test_a_node_becomes_a_learner_and_in_the_end_a_voter(in_turn: Node, founder: Gatehouse) -> None:
     def raft() -> Any:
         (own,) = founder.registration(in_turn.join_id)["rafts"]
@@ -131,6 +142,20 @@ def test_a_node_becomes_a_learner_and_in_the_end_a_voter(in_turn: Node, founder:
     assert in_turn.state == "joined"
 
 
+def test_a_node_is_reached_where_it_says_and_its_address_is_not_that_of_a_member(founder: Gatehouse) -> None:
+    urls = ["http://10.0.0.9:2381", "https://[2001:db8::9]:2380"]
+    first = Node.in_turn(founder, peerUrls=urls)
+    first.finish()
+    (raft,) = founder.registration(first.join_id)["rafts"]
+    assert [peer["peerUrl"] for peer in raft["peers"] if peer["name"] == first.request()["name"]] == urls
+    second = Node.in_turn(founder, peerUrls=urls[1:])
+    assert second.report(step(RAFT, "running")).status == 204
+    wait_for(lambda: second.state == "failed")
+    assert founder.registration(second.join_id)["failure"]["step"] == RAFT
+    second.out()
+    assert founder.registration(first.join_id)["rafts"] == [raft]
+
+
 @pytest.fixture(scope="module")
 def impatient(new_server: NewServer) -> Gatehouse:
     """A server whose turns end after a second without a report."""
@@ -143,10 +168,10 @@ def impatient(new_server: NewServer) -> Gatehouse:
 def test_any_report_renews_the_time_of_a_turn_which_ends_when_nothing_is_heard(impatient: Gatehouse) -> None:
     node, following = Node.in_turn(impatient), Node.registered(impatient).approved()
     began = time.monotonic()
-    with node.connect() as wire:
+    with node.connect() as own:
 
         def has_outlived_its_first_time() -> bool:
-            assert node.report(over=wire).status == 204
+            assert node.report(over=own).status == 204
             return time.monotonic() - began > 1.5
 
         wait_for(has_outlived_its_first_time)
@@ -225,6 +250,13 @@ def test_a_join_that_is_pending_or_approved_is_rejected(three: list[Node], found
         assert answer.json["failure"] == {"step": None, "reason": "The wrong disks."}
         assert answer.json["endedAt"]
     assert standing(first) == ("joining", 0)
+
+
+def test_a_reason_is_any_text_of_1_to_256_characters(pending: Node, founder: Gatehouse) -> None:
+    for bad in ("", "x" * 257):
+        assert founder.reject(pending.join_id, bad).outcome == (400, "INVALID_INPUT")
+    reason = "\u0000 𝕊 \u001b[31m".ljust(256, "x")
+    assert founder.reject(pending.join_id, reason).json["failure"] == {"step": None, "reason": reason}
 
 
 def test_a_join_in_its_turn_is_aborted_by_its_rejection_and_taken_out(in_turn: Node, founder: Gatehouse) -> None:

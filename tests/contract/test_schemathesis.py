@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -12,11 +13,12 @@ from tests.support import failing
 from tests.support.contract import places
 from tests.support.effort import tries
 from tests.support.gatehouse import Gatehouse, NewServer
-from tools.contract.run import KEY_VARIABLE, OPERATOR_VARIABLE, Outcome, run
+from tools.contract.run import AUTHORITY_VARIABLE, KEY_VARIABLE, OPERATOR_VARIABLE, Outcome, run
 
 SEEDS = range(1, 1 + tries(3, elsewhere=1))
 EXAMPLES = tries(200, elsewhere=40)
 EXAMPLES_AFTER_AN_EVENT = tries(50, elsewhere=20)
+EXAMPLES_OF_JOIN = tries(100, elsewhere=15)
 LINKS = re.compile(r"API Links: +(\d+) covered / (\d+) selected")
 SCENARIOS = re.compile(r"Scenarios: +(\d+)")
 
@@ -28,53 +30,94 @@ AFTER_AN_EVENT = [
 ]
 
 
+class Trial(NamedTuple):
+    """One seed, a server for each API: all of the coordinator, then what an event leads to; and all of the join."""
+
+    coordinator: Gatehouse
+    of_coordinator: Future[tuple[Outcome, Outcome]]
+    founder: Gatehouse
+    of_join: Future[Outcome]
+
+
 @pytest.fixture(scope="module")
-def outcomes(new_server: NewServer) -> Iterator[dict[int, Future[list[Outcome]]]]:
-    """What comes of each seed, first for all operations, then after an event; two seeds are tried at a time."""
-    servers = {seed: new_server() for seed in SEEDS}
-    for server in servers.values():
-        server.start()
-        assert server.deliver().status == 204
+def trials(new_server: NewServer) -> Iterator[dict[int, Trial]]:
+    """The trial of each seed; two are under way at a time."""
     with ThreadPoolExecutor(2) as pool:
-        yield {seed: pool.submit(try_out, server, seed) for seed, server in servers.items()}
+        yield {seed: begin(new_server, pool, seed) for seed in SEEDS}
 
 
-def listeners(server: Gatehouse) -> dict[str, str]:
-    return {"control": server.control}
+def begin(new_server: NewServer, pool: ThreadPoolExecutor, seed: int) -> Trial:
+    coordinator, founder = new_server(), new_server()
+    for server in (coordinator, founder):
+        server.start()
+    assert coordinator.deliver().status == 204
+    return Trial(
+        coordinator,
+        pool.submit(try_coordinator, coordinator, seed),
+        founder,
+        pool.submit(run_join, founder, seed, EXAMPLES_OF_JOIN),
+    )
 
 
-def secrets(server: Gatehouse) -> dict[str, str]:
-    return {OPERATOR_VARIABLE: server.token, KEY_VARIABLE: server.key.hex()}
+def try_coordinator(server: Gatehouse, seed: int) -> tuple[Outcome, Outcome]:
+    return (
+        run_coordinator(server, seed, EXAMPLES),
+        run_coordinator(server, seed, EXAMPLES_AFTER_AN_EVENT, *AFTER_AN_EVENT),
+    )
 
 
-def try_out(server: Gatehouse, seed: int) -> list[Outcome]:
-    outcomes = [
-        run("coordinator", listeners(server), secrets(server), seed=seed, examples=examples, options=options)
-        for examples, options in ((EXAMPLES, []), (EXAMPLES_AFTER_AN_EVENT, AFTER_AN_EVENT))
-    ]
-    assert "Traceback" not in server.log
-    return outcomes
+def run_coordinator(server: Gatehouse, seed: int, examples: int, *options: str) -> Outcome:
+    listeners = {"control": server.control}
+    secrets = {OPERATOR_VARIABLE: server.token, KEY_VARIABLE: server.key.hex()}
+    return run("coordinator", listeners, secrets, seed=seed, examples=examples, options=options)
+
+
+def run_join(server: Gatehouse, seed: int, examples: int, *options: str) -> Outcome:
+    listeners = {"control": server.control, "join": server.join}
+    secrets = {OPERATOR_VARIABLE: server.token, AUTHORITY_VARIABLE: str(server.ca_file)}
+    options = (f"--tls-verify={server.ca_file}", *options)
+    return run("join", listeners, secrets, seed=seed, examples=examples, options=options)
 
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("seed", SEEDS)
-def test_schemathesis_finds_nothing(seed: int, outcomes: dict[int, Future[list[Outcome]]]) -> None:
-    everywhere, after_an_event = outcomes[seed].result()
+def test_schemathesis_finds_nothing_in_the_coordinator(seed: int, trials: dict[int, Trial]) -> None:
+    trial = trials[seed]
+    everywhere, after_an_event = trial.of_coordinator.result()
     for outcome, examples, links in ((everywhere, EXAMPLES, 10), (after_an_event, EXAMPLES_AFTER_AN_EVENT, 2)):
         assert outcome.sound, outcome.text
         assert_scenarios_went_on(outcome, examples, links)
     assert not any(everywhere.report["warnings"].values()), everywhere.text
     assert everywhere.report["operations"]["tested"] == len(places())
     assert everywhere.report["test_cases"]["generated"] > 15 * EXAMPLES
+    assert "Traceback" not in trial.coordinator.log
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_schemathesis_finds_nothing_in_the_join_on_either_listener(seed: int, trials: dict[int, Trial]) -> None:
+    outcome = trials[seed].of_join.result()
+    assert outcome.sound, outcome.text
+    assert_scenarios_went_on(outcome, EXAMPLES_OF_JOIN, 8)
+    assert not any(outcome.report["warnings"].values()), outcome.text
+    # An operation that two listeners have is tested on both.
+    listeners = [name for place in places("join").values() for name in place.content["x-listeners"]]
+    assert outcome.report["operations"]["tested"] == len(listeners)
+    assert outcome.report["test_cases"]["generated"] > 10 * EXAMPLES_OF_JOIN
+    assert "Traceback" not in trials[seed].founder.log
 
 
 def test_schemathesis_finds_a_fault_where_there_is_one(new_server: NewServer) -> None:
-    server = new_server(command=[sys.executable, str(Path(failing.__file__)), "doctor"])
+    server = new_server(command=[sys.executable, str(Path(failing.__file__)), "doctor,report_join_events"])
     server.start()
-    options = ["--include-operation-id=doctor"]
-    outcome = run("coordinator", listeners(server), secrets(server), seed=1, examples=5, options=options)
-    assert not outcome.sound
-    assert [failure["title"] for failure in outcome.report["failures"]] == ["Server error"]
+    with ThreadPoolExecutor(2) as pool:
+        outcomes = (
+            pool.submit(run_coordinator, server, 1, 5, "--include-operation-id=doctor"),
+            pool.submit(run_join, server, 1, 5, "--include-operation-id=reportJoinEvents", "--phases=examples"),
+        )
+    for outcome in (each.result() for each in outcomes):
+        assert not outcome.sound
+        assert {failure["title"] for failure in outcome.report["failures"]} == {"Server error"}
 
 
 def assert_scenarios_went_on(outcome: Outcome, examples: int, links: int) -> None:

@@ -4,6 +4,7 @@ import contextlib
 import socket
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,10 @@ from tests.durability.process import allow_descriptors, used
 from tests.support import load
 from tests.support.deliveries import Delivery
 from tests.support.gatehouse import Gatehouse, NewServer, wait_for
+from tests.support.nodes import REGISTRATIONS, Node, line
 from tests.support.wire import Wire
+
+UNKNOWN = "019d9079-e78a-7c31-8f02-6b1d4e9a5c77"
 
 # Steps the clock of a server by as many nanoseconds as a file says; Python runs it at the start of the process.
 STEPPED_CLOCK = """
@@ -97,6 +101,13 @@ def test_five_hundred_idle_connections_disturb_nobody(server: Gatehouse, ledger:
         ledger.redeliver(server, load.deliveries(500))
 
 
+def set_clock(clock: Path, step: timedelta) -> None:
+    """Step the server's clock to that far from ours; there is no moment at which the file has no number."""
+    fresh = clock.with_name("fresh")
+    fresh.write_text(str(step // timedelta(microseconds=1) * 1_000))
+    fresh.replace(clock)
+
+
 @pytest.mark.parametrize("step", [timedelta(hours=-1), timedelta(hours=1)])
 def test_a_clock_that_steps_refuses_those_whose_clock_did_not_and_leaves_runs_in_their_order(
     server: Gatehouse, ledger: Ledger, clock: Path, step: timedelta
@@ -104,14 +115,56 @@ def test_a_clock_that_steps_refuses_those_whose_clock_did_not_and_leaves_runs_in
     first, refused, last = load.deliveries(3)
     stepped = Delivery(changes={"X-Registry-Delivery-Time": f"{datetime.now(UTC) + step:%Y-%m-%dT%H:%M:%SZ}"})
     runs = [server.deliver(first).run]
-    clock.write_text(str(step // timedelta(microseconds=1) * 1_000))
+    set_clock(clock, step)
     assert server.deliver(refused).outcome == (401, "event.unauthenticated")
     runs.append(server.deliver(stepped).run)
-    clock.write_text("0")
+    set_clock(clock, timedelta())
     assert server.deliver(stepped).outcome == (401, "event.unauthenticated")
     runs.append(server.deliver(last).run)
     assert runs == sorted(runs)
     ledger.redeliver(server, [first, refused, last])
+
+
+def in_turn(node: Node) -> bool:
+    return node.state == "joining"
+
+
+# Certificates are good from five minutes before they were issued, and registrations for a day.
+@pytest.mark.parametrize("step", [timedelta(minutes=-4), timedelta(hours=23)])
+def test_a_clock_that_steps_ends_no_turn_and_leaves_the_order_of_joins(
+    server: Gatehouse, clock: Path, step: timedelta
+) -> None:
+    first, second, third, pending = (Node.registered(server) for _ in range(4))
+    first.approved()
+    second.approved()
+    set_clock(clock, step)
+    third.approved()
+    later = Node.registered(server).approved()
+    waiting = (second, third, later)
+    assert [server.registration(node.join_id)["position"] for node in waiting] == [1, 2, 3]
+    assert first.report(line("a line")).status == 204
+    first.finish()
+    set_clock(clock, timedelta())
+    for node in waiting:
+        wait_for(partial(in_turn, node))
+        assert node.report(line("a line")).status == 204
+        node.leave()
+    assert pending.state == "pending"
+    pending.leave()
+
+
+def test_a_certificate_that_expires_on_an_open_connection_is_one_no_more(server: Gatehouse, clock: Path) -> None:
+    node = Node.in_turn(server)
+    with node.connect() as wire:
+        assert node.report(over=wire).status == 204
+        set_clock(clock, timedelta(days=8))
+        refused = [node.report(over=wire), node.send("GET", node.path, over=wire)]
+        unknown = Node(server).send("GET", f"{REGISTRATIONS}/{UNKNOWN}")
+        set_clock(clock, timedelta())
+        assert node.report(over=wire).status == 204
+    assert {answer.outcome for answer in refused} == {(404, "NOT_FOUND")}
+    assert {str(answer.bare) for answer in refused} == {str(unknown.bare)}
+    node.leave()
 
 
 def test_more_connections_than_descriptors_do_not_end_the_service(new_server: NewServer) -> None:

@@ -136,6 +136,24 @@ def test_a_kill_in_a_stream_of_batches_loses_no_acknowledged_line_and_doubles_no
     prove(server)
 
 
+def test_a_batch_that_the_audit_file_held_up_is_sent_again_and_the_raft_changes_follow(server: Gatehouse) -> None:
+    node = Node.in_turn(server)
+    events = [line("the only line"), step(RAFT, "running")]
+    file = server.state / "audit.jsonl"
+    file.rename(file.with_name("kept.jsonl"))
+    file.mkdir()
+    for _ in range(2):
+        answer = node.report(*events, key="held-up")
+        assert (answer.outcome, answer.header("Retry-After")) == ((503, "UNAVAILABLE"), "5")
+    file.rmdir()
+    file.with_name("kept.jsonl").rename(file)
+    assert node.report(*events, key="held-up").status == 204
+    wait_for(lambda: raft(node) == "learner")
+    assert [each["message"] for each in server.join_log(node.join_id)["lines"]] == ["the only line"]
+    node.finish()
+    prove(server)
+
+
 def report_and_leave(node: Node, events: list[Any], key: str) -> None:
     """Send a batch and go away without its answer."""
     body = json.dumps({"events": events}).encode()
@@ -157,28 +175,35 @@ def complete(node: Node) -> list[Any]:
     return [line("the last line"), step("complete", "done")]
 
 
-@pytest.mark.parametrize(("prepare", "end"), [(fail, "failed"), (complete, "joined")], ids=["failed", "joined"])
-def test_a_batch_that_ended_the_join_and_whose_answer_was_lost_is_sent_again_and_nothing_is_twice(
-    server: Gatehouse, prepare: Callable[[Node], list[Any]], end: str
-) -> None:
-    node = Node.in_turn(server)
+ENDS: Final = [(fail, "failed"), (complete, "joined")]
+
+
+def lose_both_answers(node: Node, prepare: Callable[[Node], list[Any]], end: str) -> list[Any]:
+    """Report two batches without hearing of either, the second of which ends the join; return that one's events."""
     events = prepare(node)
     report_and_leave(node, [line("the first line")], "first")
-    wait_for(lambda: server.join_log(node.join_id)["lines"])
+    wait_for(lambda: node.server.join_log(node.join_id)["lines"])
     assert node.report(line("the first line"), key="first").status == 204
     report_and_leave(node, events, "last")
     wait_for(lambda: node.state == end)
-    wait_for(lambda: raft(node) in {"voter", "absent"})
-    before = server.registration(node.join_id)
+    return events
+
+
+def test_a_batch_that_ended_the_join_and_whose_answer_was_lost_is_sent_again_and_nothing_is_twice(
+    server: Gatehouse,
+) -> None:
+    ended = {node: lose_both_answers(node, *how) for how in ENDS for node in [Node.in_turn(server)]}
+    before = [server.registration(node.join_id) for node in ended]
     kill_and_start(server)
-    for _ in range(2):
-        assert node.report(*events, key="last").status == 204
-        assert node.report(line("the first line"), key="first").status == 204
-    assert node.report(*events, key="new").outcome == (409, "JOIN_ENDED")
-    assert node.report(*events[:1], key="last").outcome == (409, "IDEMPOTENCY_KEY_REUSED")
-    messages = [each["message"] for each in server.join_log(node.join_id)["lines"]]
-    assert messages == ["the first line", "the last line"]
-    assert server.registration(node.join_id) == before
+    for node, events in ended.items():
+        for _ in range(2):
+            assert node.report(*events, key="last").status == 204
+            assert node.report(line("the first line"), key="first").status == 204
+        assert node.report(*events, key="new").outcome == (409, "JOIN_ENDED")
+        assert node.report(*events[:1], key="last").outcome == (409, "IDEMPOTENCY_KEY_REUSED")
+        messages = [each["message"] for each in server.join_log(node.join_id)["lines"]]
+        assert messages == ["the first line", "the last line"]
+    assert [server.registration(node.join_id) for node in ended] == before
     prove(server)
 
 

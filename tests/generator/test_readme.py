@@ -3,16 +3,19 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import pytest
 import yaml
 
-from tests.support.gatehouse import COMMAND, Gatehouse
+from tests.support.etcd import Etcd
+from tests.support.gatehouse import COMMAND, PATIENCE_SECONDS, Gatehouse, wait_for
 from tests.support.programs import needs
 
 ROOT: Final = Path(__file__).parents[2]
@@ -144,7 +147,7 @@ def answers_its_example(repository: Path, first_state: Path, item: Any) -> None:
 @needs("curl")
 @needs("openssl")
 def test_the_commands_of_the_readme_have_an_event_admitted(first_state: Path, tmp_path: Path) -> None:
-    (script,) = fences(README, "bash")
+    script, *_ = fences(README, "bash")
     first = "server=http://127.0.0.1:8080\n"
     assert script.startswith(first)
     with Gatehouse(shutil.copytree(first_state, tmp_path / ".gatehouse")) as server:
@@ -152,3 +155,49 @@ def test_the_commands_of_the_readme_have_an_event_admitted(first_state: Path, tm
         done = subprocess.run(["bash", "-c", here], cwd=tmp_path, capture_output=True, text=True, check=False)
         assert done.stdout.startswith("HTTP/1.1 204 "), done.stdout + done.stderr
         assert server.rows()["runs"] == 1
+
+
+@needs("bash")
+@needs("curl")
+def test_the_commands_of_the_readme_have_a_node_join(first_state: Path, tmp_path: Path) -> None:
+    _, *scripts = fences(README, "bash")
+    with Gatehouse(shutil.copytree(first_state, tmp_path / ".gatehouse")) as server:
+        here = "\n".join(scripts).replace("https://127.0.0.1:8443", server.join).replace(".venv/bin/gatehouse", COMMAND)
+        environment = server.environment()
+        done = subprocess.run(
+            ["bash", "-c", here], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+        )
+        told = done.stdout + done.stderr
+        assert "  services | up\n" in done.stdout, told
+        registration, _, refused = done.stdout.rpartition("\n")[0].partition("HTTP/1.1 ")
+        assert '"state":"joined"' in registration.splitlines()[-1], told
+        assert refused.startswith("409 ")
+        assert '"code":"JOIN_ENDED"' in done.stdout
+
+
+@needs("etcd")
+def test_the_plan_of_the_readme_has_a_node_with_an_etcd_join(first_state: Path, tmp_path: Path) -> None:
+    joining = README.partition("## A node joins\n")[2].partition("\n## ")[0]
+    (plan,) = fences(joining, "yaml")
+    (tmp_path / "plan.yaml").write_text(plan)
+    founder, member = Etcd(tmp_path, "founder"), Etcd(tmp_path, "node-1")
+    server = Gatehouse(shutil.copytree(first_state, tmp_path / ".gatehouse"))
+    store = {"name": "store", "kind": "etcd", "endpoints": [founder.url], "peerPort": 2380, "peerScheme": "http"}
+    server.configure(rafts=[store])
+    with founder, server:
+        founder.found()
+        node = {"--founder": server.join, "--name": member.name, "--role": "storage", "--address": "127.0.0.1"}
+        options = [*chain.from_iterable(node.items()), "--peer-url", member.peer_url, "--plan", "plan.yaml"]
+        joined = subprocess.Popen(
+            [COMMAND, "join", *options],
+            cwd=tmp_path,
+            env=server.environment()
+            | {"GATEHOUSE_JOIN_TOKEN": server.mint()["token"]}
+            | {f"ETCD_{kind}_CLIENT_URLS": member.url for kind in ("LISTEN", "ADVERTISE")},
+        )
+        listed = wait_for(lambda: server.operate("GET", "/v1/join/registrations").json["registrations"])
+        assert server.approve(listed[0]["joinId"]).status == 200
+        code = joined.wait(PATIENCE_SECONDS)
+        os.kill(int((tmp_path / "etcd.pid").read_text()), signal.SIGKILL)
+        assert code == 0
+        assert founder.members() == {founder.peer_url: False, member.peer_url: False}

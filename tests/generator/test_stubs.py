@@ -122,9 +122,24 @@ def test_the_test_of_a_stub_asks_for_a_success_that_the_document_has(tmp_path: P
     )
 
 
-def test_the_test_of_a_stub_says_that_the_example_has_no_signature(tmp_path: Path) -> None:
-    text = stub(ROOT / "spec", tmp_path, "admitEvent").test.read_text("utf-8")
-    assert "# The example has no credential for registrySignature: send one with it." in text
+@pytest.mark.parametrize(
+    ("operation", "scheme"),
+    [
+        ("admitEvent", "registrySignature"),
+        ("register", "joinToken"),
+        ("reportJoinEvents", "clientCertificate"),
+    ],
+)
+def test_the_test_of_a_stub_says_which_credential_the_example_lacks(
+    tmp_path: Path, operation: str, scheme: str
+) -> None:
+    text = stub(ROOT / "spec", tmp_path, operation).test.read_text("utf-8")
+    assert f"# The example has no credential for {scheme}: send one with it." in text
+
+
+@pytest.mark.parametrize("operation", ["doctor", "getRegistration", "mintJoinToken"])
+def test_the_operators_credential_needs_no_arrangement(tmp_path: Path, operation: str) -> None:
+    assert "no credential" not in stub(ROOT / "spec", tmp_path, operation).test.read_text("utf-8")
 
 
 def test_the_test_of_a_stub_says_nothing_of_what_it_need_not_arrange(tmp_path: Path) -> None:

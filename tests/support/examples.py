@@ -13,7 +13,7 @@ from tests.support.wire import Answer
 
 
 def send_example(server: Gatehouse, operation: str, changes: Mapping[str, str] | None = None) -> Answer:
-    """Send an operation's example, with the operator's token where it asks for that.
+    """Send an operation's example, with the operator's token where it asks for that, to control or else to join.
 
     `changes` are values of parameters, by name, that are sent instead of the example's.
     """
@@ -27,7 +27,8 @@ def send_example(server: Gatehouse, operation: str, changes: Mapping[str, str] |
     query = f"?{urlencode(values['query'])}" if values["query"] else ""
     token = server.operator if operation in guarded(api) else {}
     kind, body = _body(content, api)
-    return server.send(method, target + query, values["header"] | token | kind, body)
+    send = server.send if "control" in content["x-listeners"] else server.send_join
+    return send(method, target + query, values["header"] | token | kind, body)
 
 
 def _body(content: Mapping[str, Any], api: ApiName) -> tuple[dict[str, str], bytes | None]:

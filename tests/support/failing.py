@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from typing import Any, NoReturn
 
-from handlers.coordinator import service
+from handlers.coordinator import service as coordinator
+from handlers.join import service as join
 from tools.cli import main
 
 
@@ -15,5 +16,5 @@ async def _fail(*_: Any) -> NoReturn:
 
 if __name__ == "__main__":
     for name in sys.argv.pop(1).split(","):
-        setattr(service, name, _fail)
+        setattr(join if hasattr(join, name) else coordinator, name, _fail)
     main()

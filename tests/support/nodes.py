@@ -20,7 +20,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from handlers.join.certificates import Authority
 from tests.support.gatehouse import Gatehouse, wait_for
-from tests.support.wire import Answer, Wire
+from tests.support.wire import Answer, Wire, Wrap
 from tools.authority import authority_certificate, key_from_pem, new_key
 
 Key: TypeAlias = ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey | rsa.RSAPrivateKey
@@ -142,7 +142,7 @@ class Node:
     @certificate.setter
     def certificate(self, pem: str) -> None:
         self._certificate = pem
-        self.__dict__.pop("_wrap", None)
+        self.__dict__.pop("wrap", None)
 
     @property
     def path(self) -> str:
@@ -166,7 +166,8 @@ class Node:
         return self.certificate.encode() + key
 
     @cached_property
-    def _wrap(self) -> Any:
+    def wrap(self) -> Wrap:
+        """How it connects: with its certificate if it has one."""
         if not self.certificate:
             return self.server.wrap()
         with tempfile.NamedTemporaryFile() as file:
@@ -176,7 +177,7 @@ class Node:
 
     def connect(self, source: str = "127.0.0.1") -> Wire:
         """Open a connection to the join listener, with its certificate if it has one."""
-        return Wire(self.server.join_port, self._wrap, source=source)
+        return Wire(self.server.join_port, self.wrap, source=source)
 
     def send(
         self,

@@ -2,41 +2,43 @@
 
 import json
 import os
-import secrets
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final
+from typing import Final, Literal
 
 from rich.console import Console
 
-from tools.bench import load
-from tools.bench.load import Round, play
-from tools.bench.report import Memory, Result, document, failures, show
-from tools.bench.servers import HOST, BenchError, Program, Server, free_port, peak_memory, serving
+from tools.bench import admission, join, load, programs
+from tools.bench.admission import Admission
+from tools.bench.load import Job, Round, play
+from tools.bench.report import Memory, Played, Result, document, failures, show
+from tools.bench.servers import BenchError, Server, peak_memory, serving
 
 RESULTS: Final = Path("bench-results")
 WARM_UP_SECONDS: Final = 2
 WARM_UP_RATE: Final = 6_000.0
 WAVE_SECONDS: Final = 5
 MEMORY_EVENTS: Final = 100_000
-PEERS: Final = ("fastapi", "limit")
+# Deliveries are good for thirty seconds, which must hold the preparing and the round.
+LONGEST_ROUND: Final = 10
+
+Part = Literal["admit", "join"]
+PARTS: Final[tuple[Part, ...]] = ("admit", "join")
 
 Say = Callable[[str], None]
 
 
-def run(*, rounds: int = 5, seconds: int = 5, as_json: bool = False) -> int:
+def run(parts: Collection[Part] = PARTS, *, rounds: int = 5, seconds: int = 4, as_json: bool = False) -> int:
     """Measure, print tables (or the JSON document) and keep the document in bench-results/.
 
     Returns the exit code: 0 where every budget is held, 1 where one is not or the bench cannot measure.
     """
     progress = Console(stderr=True)
     try:
-        result = measure(rounds=rounds, seconds=seconds, say=progress.print)
+        result = measure(parts, rounds=rounds, seconds=seconds, say=progress.print)
     except BenchError as error:
         progress.print(f"[red]{error}[/red]")
         return 1
@@ -52,105 +54,67 @@ def run(*, rounds: int = 5, seconds: int = 5, as_json: bool = False) -> int:
     return 1 if failures(result) else 0
 
 
-def measure(*, rounds: int, seconds: int, say: Say) -> Result:
+def measure(parts: Collection[Part], *, rounds: int, seconds: int, say: Say) -> Result:
     """All measurements of one run; raises BenchError where one cannot be trusted."""
-    if seconds > load.LONGEST_ROUND:
-        raise BenchError(f"a round lasts at most {load.LONGEST_ROUND:g} s: deliveries are good for thirty")
+    if seconds > LONGEST_ROUND:
+        raise BenchError(f"a round lasts at most {LONGEST_ROUND} s: deliveries are good for thirty")
     load.wrk()
     RESULTS.mkdir(exist_ok=True)
     load_average = os.getloadavg()[0]
+    played: list[Played] = []
+    first_answer: dict[str, float] = {}
+    memory = None
     # Not in /tmp, which may be memory: what is measured is durable.
     with TemporaryDirectory(prefix="work-", dir=RESULTS.resolve()) as name:
         folder = Path(name)
-        played = play_rounds(programs(folder), rounds=rounds, seconds=seconds, scratch=folder, say=say)
-        first_answer, memory = measure_gatehouse(folder, say)
+        if "admit" in parts:
+            played.append(measure_admission(folder, rounds=rounds, seconds=seconds, say=say))
+            first_answer, memory = measure_gatehouse(folder, say)
+        if "join" in parts:
+            for way in ("tls", "http"):
+                played += measure_join(folder / way, tls=way == "tls", rounds=rounds, seconds=seconds, say=say)
     return Result(
         date=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        rounds=played,
+        played=played,
         first_answer=first_answer,
         memory=memory,
         load_average=load_average,
     )
 
 
-def programs(folder: Path) -> list[Program]:
-    """Gatehouse and its peers, each with a folder of its own."""
-    return [gatehouse(folder / "gatehouse"), *(peer(name, folder / name) for name in PEERS)]
-
-
-def gatehouse(folder: Path) -> Program:
-    """Gatehouse's control listener on a state folder, as `gatehouse init` makes it."""
-    port = free_port()
-    command = [str(Path(sys.executable).with_name("gatehouse"))]
-    _run([*command, "init", "--state", str(folder)])
-    return Program(
-        name="gatehouse",
-        command=[*command, "serve", "--state", str(folder), "--listener", "control"],
-        environment={"GATEHOUSE_CONTROL_BIND": f"{HOST}:{port}"},
-        port=port,
-        folder=folder,
-        database=folder / "gatehouse.db",
-        key_file=folder / "sources" / "demo.key",
-    )
-
-
-def peer(name: str, folder: Path) -> Program:
-    """A peer on uvicorn with uvloop and httptools, an empty database and a key of its own."""
-    folder.mkdir()
-    port = free_port()
-    key_file = folder / "demo.key"
-    key_file.write_bytes(secrets.token_bytes(32))
-    database = folder / "peer.db"
-    application = f"tools.bench.peers.{name}_app:app"
-    options = [
-        "--http=httptools",
-        "--loop=uvloop",
-        "--no-access-log",
-        "--no-proxy-headers",
-        "--log-level=warning",
-        "--lifespan=on",
-    ]
-    return Program(
-        name=name,
-        command=[sys.executable, "-m", "uvicorn", application, f"--host={HOST}", f"--port={port}", *options],
-        environment={"BENCH_DATABASE": str(database), "BENCH_KEY": str(key_file)},
-        port=port,
-        folder=folder,
-        database=database,
-        key_file=key_file,
-    )
-
-
-def _run(command: Sequence[str]) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)  # noqa: S603 - our own commands
-    if done.returncode != 0:
-        raise BenchError(f"{' '.join(command)} ended with {done.returncode}: {done.stderr.strip()}")
-
-
-def play_rounds(
-    programs: Sequence[Program], *, rounds: int, seconds: int, scratch: Path, say: Say
-) -> dict[str, list[Round]]:
-    """Warm up every server, then play A B C A B C, so that a drifting machine hurts all alike."""
-    played: dict[str, list[Round]] = {program.name: [] for program in programs}
+def measure_admission(folder: Path, *, rounds: int, seconds: int, say: Say) -> Played:
+    """The rounds of the admission."""
     with ExitStack() as stack:
-        servers = [stack.enter_context(serving(program)) for program in programs]
-        expected = {}
+        servers = [stack.enter_context(serving(program)) for program in admission.all_programs(folder)]
+        return play_rounds(Admission(folder), servers, rounds=rounds, seconds=seconds, say=say)
+
+
+def measure_join(folder: Path, *, tls: bool, rounds: int, seconds: int, say: Say) -> list[Played]:
+    """The rounds of the join's batches, all on the same servers."""
+    with join.serving_all(folder, tls=tls) as (servers, jobs):
+        return [play_rounds(job, servers, rounds=rounds, seconds=seconds, say=say) for job in jobs]
+
+
+def play_rounds(job: Job, servers: Sequence[Server], *, rounds: int, seconds: int, say: Say) -> Played:
+    """Warm up every server, then play A B C A B C, so that a drifting machine hurts all alike."""
+    played: dict[str, list[Round]] = {server.program.name: [] for server in servers}
+    expected = {}
+    for server in servers:
+        outcome = play(job, server, seconds=WARM_UP_SECONDS, expected_rate=WARM_UP_RATE)
+        expected[server.program.name] = outcome.rate
+    for number in range(1, rounds + 1):
         for server in servers:
-            outcome = play(server, seconds=WARM_UP_SECONDS, expected_rate=WARM_UP_RATE, scratch=scratch)
-            expected[server.program.name] = outcome.rate
-        for number in range(1, rounds + 1):
-            for server in servers:
-                name = server.program.name
-                outcome = play(server, seconds=seconds, expected_rate=expected[name], scratch=scratch)
-                expected[name] = max(expected[name], outcome.rate)
-                played[name].append(outcome)
-                say(f"round {number}: {name} {outcome.rate:,.0f} requests/s")
-    return played
+            name = server.program.name
+            outcome = play(job, server, seconds=seconds, expected_rate=expected[name])
+            expected[name] = max(expected[name], outcome.rate)
+            played[name].append(outcome)
+            say(f"{job.name}, round {number}: {name} {outcome.rate:,.0f} requests/s")
+    return Played(name=job.name, work=job.work, budgets=job.budgets, rounds=played)
 
 
 def measure_gatehouse(folder: Path, say: Say) -> tuple[dict[str, float], Memory]:
     """Seconds to the first answer, in a state folder just made and again later; peak memory of the first of the two."""
-    program = gatehouse(folder / "memory")
+    program = programs.gatehouse(folder / "memory", "control")
     with serving(program) as server:
         first = server.first_answer
         events = admit_events(server, MEMORY_EVENTS, folder)
@@ -165,6 +129,6 @@ def admit_events(server: Server, wanted: int, scratch: Path) -> int:
     """Send waves of events until `wanted` are admitted; returns how many were."""
     admitted, expected = 0, WARM_UP_RATE
     while admitted < wanted:
-        outcome = play(server, seconds=WAVE_SECONDS, expected_rate=expected, scratch=scratch)
+        outcome = play(Admission(scratch), server, seconds=WAVE_SECONDS, expected_rate=expected)
         admitted, expected = admitted + outcome.requests, outcome.rate
     return admitted

@@ -1,29 +1,53 @@
 """Load from wrk: one round against one server, refused as a measurement where anything but 204 came back."""
 
 import json
+import resource
 import shutil
 import sqlite3
 import subprocess
+import time
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
-from tools.bench.deliveries import Prepared, prepare
-from tools.bench.servers import TABLES, BenchError, Server, cpu_seconds
+from tools.bench.budgets import Budget
+from tools.bench.servers import BenchError, Server, cpu_seconds
 
 CONNECTIONS: Final = 32
-# A round may turn out faster than the last; deliveries that run out spoil it, those left over cost nothing.
-SPARE: Final = 4
-LEAST_RATE: Final = 1_000.0
-# A delivery is good for thirty seconds, which must hold the preparing and the round.
-LONGEST_ROUND: Final = 10
-SCRIPT: Final = Path(__file__).with_name("deliver.lua")
+SETTLE_SECONDS: Final = 15.0
+
+
+class Job(Protocol):
+    """Work that every server is given alike; `work` says in words what it is, `budgets` what is asked of the rates."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def work(self) -> str: ...
+
+    @property
+    def budgets(self) -> Sequence[Budget]: ...
+
+    @property
+    def counted(self) -> int:
+        """By how much each of `counts` grows with an answer."""
+
+    def counts(self) -> Mapping[str, str]:
+        """What grows with the answers in a server's database, each with the query that counts it."""
+
+    def arguments(self, server: Server, seconds: int, expected_rate: float) -> list[str]:
+        """Prepare what a round needs, and return wrk's arguments beside those that say how much load it is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Round:
-    """What one round showed: latencies in milliseconds, the server's processor time in seconds where it is known."""
+    """What one round showed: latencies in milliseconds, and seconds of processor time.
+
+    That is the server's, None where it is not known, and that of the load: one that has no time left measures itself.
+    """
 
     requests: int
     seconds: float
@@ -31,6 +55,7 @@ class Round:
     p99: float
     longest: float
     cpu: float | None = None
+    load_cpu: float = 0.0
 
     @property
     def rate(self) -> float:
@@ -46,36 +71,41 @@ def wrk() -> str:
     return found
 
 
-def play(server: Server, *, seconds: int, expected_rate: float, scratch: Path) -> Round:
-    """Prepare enough deliveries for the time and rate, send them, and hold the answers against the database.
+def play(job: Job, server: Server, *, seconds: int, expected_rate: float) -> Round:
+    """Give a server its job for a time, and hold the answers against its database.
 
-    Raises BenchError where an answer was not 204, a connection broke, the deliveries ran out, or the rows that the
-    database has gained are not those that were answered for.
+    Raises BenchError where an answer was not 204, a connection broke, what was prepared ran out, or the database has
+    not gained what was answered for.
     """
-    count = round(seconds * SPARE * max(expected_rate, LEAST_RATE))
-    key = server.program.key_file.read_bytes()
-    prepared = prepare(scratch / "deliveries", count, key, server.address)
-    before, began = rows(server.program.database), cpu_seconds(server.pid)
-    outcome = _run_wrk(server, prepared, seconds)
+    arguments = job.arguments(server, seconds, expected_rate)
+    queries = job.counts()
+    before, began = counts(server.program.database, queries), cpu_seconds(server.pid)
+    outcome = _run_wrk(server, arguments, seconds)
     ended = cpu_seconds(server.pid)
-    _check_rows(server, before, rows(server.program.database), outcome.requests)
+    _check_counts(job, server, before, settled(server.program.database, queries), outcome.requests)
     return replace(outcome, cpu=None if began is None or ended is None else ended - began)
 
 
-def _run_wrk(server: Server, prepared: Prepared, seconds: int) -> Round:
+def _run_wrk(server: Server, arguments: list[str], seconds: int) -> Round:
     command = [wrk(), "--threads=1", f"--connections={CONNECTIONS}", f"--duration={seconds}s", "--timeout=10s"]
-    command += [f"--script={SCRIPT}", f"http://{server.address}", "--"]
-    command += [str(prepared.path), str(prepared.size), str(prepared.count)]
+    before = _children_seconds()
     done = subprocess.run(  # noqa: S603 - wrk with the bench's own arguments, no shell
-        command, capture_output=True, text=True, timeout=seconds + 30, check=False
+        [*command, *arguments], capture_output=True, text=True, timeout=seconds + 30, check=False
     )
     if done.returncode != 0:
         raise BenchError(f"wrk ended with {done.returncode}: {done.stderr.strip()}")
-    return judge(server.program.name, done.stdout.splitlines()[-1])
+    outcome = judge(server.program.name, done.stdout.splitlines()[-1])
+    return replace(outcome, load_cpu=_children_seconds() - before)
+
+
+def _children_seconds() -> float:
+    """The processor time of all children that have ended."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 def judge(name: str, told: str) -> Round:
-    """A round from the JSON line of deliver.lua; raises BenchError for one that proves nothing."""
+    """A round from the JSON line of tell.lua; raises BenchError for one that proves nothing."""
     outcome: dict[str, int] = json.loads(told)
     if outcome["unexpected"]:
         raise BenchError(
@@ -96,15 +126,30 @@ def judge(name: str, told: str) -> Round:
     )
 
 
-def rows(database: Path) -> dict[str, int]:
-    """How many rows each table of an admission has."""
+def counts(database: Path, queries: Mapping[str, str]) -> dict[str, int]:
+    """What each query counts."""
     with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True)) as connection:
-        return {table: connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in TABLES}  # noqa: S608 - names from TABLES
+        return {what: connection.execute(query).fetchone()[0] for what, query in queries.items()}
 
 
-def _check_rows(server: Server, before: dict[str, int], after: dict[str, int], answered: int) -> None:
-    for table in TABLES:
-        gained = after[table] - before[table]
+def settled(database: Path, queries: Mapping[str, str]) -> dict[str, int]:
+    """What each query counts once it grows no more: a server may still be at work that wrk has left behind."""
+    before: dict[str, int] = {}
+    deadline = time.monotonic() + SETTLE_SECONDS
+    while time.monotonic() < deadline:
+        found = counts(database, queries)
+        if found == before:
+            return found
+        before = found
+        time.sleep(0.2)
+    raise BenchError(f"{database} grows although nothing is asked of its server")
+
+
+def _check_counts(job: Job, server: Server, before: dict[str, int], after: dict[str, int], answered: int) -> None:
+    for what, count in after.items():
+        gained = (count - before[what]) / job.counted
         # What was under way when wrk ended may have been committed without its answer being counted.
         if not answered <= gained <= answered + CONNECTIONS:
-            raise BenchError(f"{server.program.name} answered for {answered} events, {table} gained {gained} rows")
+            raise BenchError(
+                f"{server.program.name} answered {answered} requests, {what} gained what {gained:g} requests give"
+            )

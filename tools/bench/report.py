@@ -1,4 +1,4 @@
-"""What the rounds say: medians with their spread, ratios against floors and aims, as a table and as JSON."""
+"""What the rounds say: medians with their spread, ratios against floors and aims, as tables and as JSON."""
 
 import os
 import platform
@@ -10,20 +10,9 @@ from typing import Any, Final
 from rich.console import Console
 from rich.table import Table
 
-from tools.bench.load import CONNECTIONS, Round
+from tools.bench.budgets import Budget
+from tools.bench.load import Round
 
-
-@dataclass(frozen=True, slots=True)
-class Budget:
-    """A ratio of two servers' rates that has to be reached (floor), and one that is hoped for (aim)."""
-
-    of: str
-    against: str
-    floor: float
-    aim: float
-
-
-BUDGETS: Final = (Budget("gatehouse", "fastapi", 7, 20), Budget("gatehouse", "limit", 0.5, 1.5))
 START_SECONDS: Final = 2.0
 MEMORY_BYTES: Final = 150_000_000
 # From this load average on, before the bench has begun, figures say more of the machine than of the servers.
@@ -39,11 +28,21 @@ class Memory:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Played:
+    """A job as it was played: `rounds` has each server's rounds in the order of play."""
+
+    name: str
+    work: str
+    budgets: Sequence[Budget]
+    rounds: Mapping[str, Sequence[Round]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """All that one run of the bench has measured; `rounds` has each server's rounds in the order of play."""
+    """All that one run of the bench has measured."""
 
     date: str
-    rounds: Mapping[str, Sequence[Round]]
+    played: Sequence[Played]
     first_answer: Mapping[str, float]
     memory: Memory | None
     load_average: float
@@ -69,23 +68,23 @@ def rate(rounds: Sequence[Round]) -> float:
     return median(each.rate for each in rounds)
 
 
-def ratios(result: Result) -> list[Ratio]:
-    """Every budget both of whose servers were measured."""
+def ratios(played: Played) -> list[Ratio]:
+    """Every budget of a job."""
     found = []
-    for budget in BUDGETS:
-        ours, theirs = result.rounds.get(budget.of), result.rounds.get(budget.against)
-        if ours and theirs:
-            by_round = [a.rate / b.rate for a, b in zip(ours, theirs, strict=True)]
-            value = rate(ours) / rate(theirs)
-            found.append(Ratio(budget=budget, value=value, least=min(by_round), greatest=max(by_round)))
+    for budget in played.budgets:
+        ours, theirs = played.rounds[budget.of], played.rounds[budget.against]
+        by_round = [a.rate / b.rate for a, b in zip(ours, theirs, strict=True)]
+        value = rate(ours) / rate(theirs)
+        found.append(Ratio(budget=budget, value=value, least=min(by_round), greatest=max(by_round)))
     return found
 
 
 def failures(result: Result) -> list[str]:
     """One line for each budget that is not held."""
     lines = [
-        f"{each.budget.of}/{each.budget.against} is {each.value:.2f}, its floor {each.budget.floor:g}"
-        for each in ratios(result)
+        f"{played.name}: {each.budget.of}/{each.budget.against} is {each.value:.2f}, its floor {each.budget.floor:g}"
+        for played in result.played
+        for each in ratios(played)
         if not each.holds
     ]
     lines += [
@@ -103,22 +102,29 @@ def document(result: Result) -> dict[str, Any]:
     """The result as JSON: the rounds as they were, the ratios, and the machine."""
     return {
         **asdict(result),
-        "work": f"admitEvent, 1 KB, unique events, durable, {CONNECTIONS} connections",
+        "played": [_played(each) for each in result.played],
         "machine": {
             "cores": os.cpu_count(),
             "system": platform.platform(),
             "python": platform.python_version(),
         },
-        "rates": {name: rate(rounds) for name, rounds in result.rounds.items()},
-        "ratios": [asdict(each) | {"holds": each.holds} for each in ratios(result)],
         "failures": failures(result),
+    }
+
+
+def _played(played: Played) -> dict[str, Any]:
+    return {
+        **asdict(played),
+        "rates": {name: rate(rounds) for name, rounds in played.rounds.items()},
+        "ratios": [asdict(each) | {"holds": each.holds} for each in ratios(played)],
     }
 
 
 def show(result: Result, console: Console) -> None:
     """Print the tables."""
-    console.print(_servers(result))
-    console.print(_ratios(result))
+    for played in result.played:
+        console.print(_servers(played, result.date))
+        console.print(_ratios(played))
     for name, seconds in result.first_answer.items():
         console.print(f"gatehouse, {name}: {seconds:.2f} s (at most {START_SECONDS:g})")
     if result.memory and result.memory.peak_bytes:
@@ -134,16 +140,17 @@ def show(result: Result, console: Console) -> None:
         )
 
 
-def _servers(result: Result) -> Table:
-    table = Table(title=f"admitEvent, 1 KB, unique, durable, {CONNECTIONS} connections; {result.date}")
+def _servers(played: Played, date: str) -> Table:
+    table = Table(title=f"{played.work}; {date}")
     table.add_column("server")
-    for column in ("requests/s", "least", "greatest", "p50 ms", "p99 ms", "CPU µs/request"):
+    for column in ("requests/s", "least", "greatest", "p50 ms", "p99 ms", "CPU µs/request", "load's CPU"):
         table.add_column(column, justify="right")
-    for name, rounds in result.rounds.items():
+    for name, rounds in played.rounds.items():
         rates = [each.rate for each in rounds]
         figures = [f"{value:,.0f}" for value in (median(rates), min(rates), max(rates))]
         figures += [f"{median(values):.1f}" for values in zip(*((each.p50, each.p99) for each in rounds), strict=True)]
-        table.add_row(name, *figures, _cpu(rounds))
+        share = median(each.load_cpu / each.seconds for each in rounds)
+        table.add_row(name, *figures, _cpu(rounds), f"{share:.0%}")
     return table
 
 
@@ -152,12 +159,12 @@ def _cpu(rounds: Sequence[Round]) -> str:
     return f"{median(spent) * 1e6:,.0f}" if spent else "unknown"
 
 
-def _ratios(result: Result) -> Table:
+def _ratios(played: Played) -> Table:
     table = Table()
     table.add_column("ratio of the medians")
     for column in ("", "least", "greatest", "floor", "aim", "floor held"):
         table.add_column(column, justify="right")
-    for each in ratios(result):
+    for each in ratios(played):
         figures = (each.value, each.least, each.greatest)
         table.add_row(
             f"{each.budget.of}/{each.budget.against}",

@@ -3,6 +3,7 @@
 import http.client
 import os
 import socket
+import ssl
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +15,6 @@ from typing import Final
 HOST: Final = "127.0.0.1"
 START_SECONDS: Final = 30.0
 END_SECONDS: Final = 15.0
-TABLES: Final = ("admissions", "runs", "outbox", "audit")
 
 
 class BenchError(Exception):
@@ -23,7 +23,7 @@ class BenchError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """How a server is started, the database that it fills and the key that it knows the demo source by."""
+    """How a server is started, where it listens, with TLS or without, and the database that it fills."""
 
     name: str
     command: Sequence[str]
@@ -31,7 +31,12 @@ class Program:
     port: int
     folder: Path
     database: Path
-    key_file: Path
+    tls: bool = False
+
+    @property
+    def key_file(self) -> Path:
+        """The key that the server knows the demo source by."""
+        return self.folder / "sources" / "demo.key"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +51,11 @@ class Server:
     def address(self) -> str:
         """Host and port, as a Host header has them."""
         return f"{HOST}:{self.program.port}"
+
+    @property
+    def url(self) -> str:
+        """The server's address with its scheme, without a path."""
+        return f"{'https' if self.program.tls else 'http'}://{self.address}"
 
 
 def free_port() -> int:
@@ -75,16 +85,16 @@ def serving(program: Program) -> Iterator[Server]:
 def _wait_for_answer(process: subprocess.Popen[bytes], program: Program, log: Path) -> None:
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline and process.poll() is None:
-        if answers(program.port):
+        if answers(program.port, tls=program.tls):
             return
         time.sleep(0.01)
     tail = log.read_text(errors="replace")[-2000:]
     raise BenchError(f"{program.name} ended, or did not answer within {START_SECONDS:g} s; the end of its log:\n{tail}")
 
 
-def answers(port: int) -> bool:
+def answers(port: int, *, tls: bool = False) -> bool:
     """Whether an HTTP server answers GET /health with anything at all."""
-    connection = http.client.HTTPConnection(HOST, port, timeout=2)
+    connection = _tls_connection(port) if tls else http.client.HTTPConnection(HOST, port, timeout=2)
     try:
         connection.request("GET", "/health")
         return connection.getresponse().status > 0
@@ -92,6 +102,14 @@ def answers(port: int) -> bool:
         return False
     finally:
         connection.close()
+
+
+def _tls_connection(port: int) -> http.client.HTTPSConnection:
+    # Who answers is of no interest here, only whether somebody does.
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return http.client.HTTPSConnection(HOST, port, timeout=2, context=context)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import Annotated
 
 import typer
 
-from tools.bench.command import run
+from tools.bench.command import PARTS, run
 from tools.commands.terminal import Machine, group
 
 app = group()
 
 
+class What(Enum):
+    """What there is to measure."""
+
+    ADMIT = "admit"
+    JOIN = "join"
+    ALL = "all"
+
+
 @app.command()
 def bench(
+    what: Annotated[What, typer.Argument(help="The admission of events, the reports of joins, or both.")] = What.ALL,
     *,
     rounds: Annotated[int, typer.Option(min=1, help="How often each server is measured.")] = 5,
-    seconds: Annotated[int, typer.Option(min=1, help="How long a round lasts.")] = 5,
+    seconds: Annotated[int, typer.Option(min=1, help="How long a round lasts.")] = 4,
     machine: Machine = False,
 ) -> None:
     """Measure this server and its peers side by side, and print the ratios; 1 where a budget is not held."""
-    raise typer.Exit(run(rounds=rounds, seconds=seconds, as_json=machine))
+    parts = [part for part in PARTS if what in {What.ALL, What(part)}]
+    raise typer.Exit(run(parts, rounds=rounds, seconds=seconds, as_json=machine))

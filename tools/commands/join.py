@@ -35,10 +35,10 @@ class StoppedError(CommandError):
 def _https(url: str) -> str:
     try:
         parts = urlsplit(url)
-        usable = parts.scheme == "https" and bool(parts.hostname) and parts.path in ("", "/") and parts.port != 0
+        usable = parts.scheme == "https" and bool(parts.hostname) and parts.port != 0 and "@" not in parts.netloc
     except ValueError:
         usable = False
-    if not usable:
+    if not usable or url.rstrip("/") != f"https://{parts.netloc}":
         raise typer.BadParameter("must be https://HOST:PORT")
     return url.rstrip("/")
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 HOOKS: Final = "tools.contract.hooks"
 # The environment's names for the URL of each listener as JSON, for the operator's token, for the demo source's key in
-# hex digits, and for the file of the certificate that the server's is signed by.
+# hex digits, and for the file of the authority's certificate.
 LISTENERS_VARIABLE: Final = "CONTRACT_LISTENERS"
 OPERATOR_VARIABLE: Final = "CONTRACT_OPERATOR_TOKEN"
 KEY_VARIABLE: Final = "CONTRACT_SOURCE_KEY"
@@ -45,8 +45,8 @@ def run(
 ) -> Outcome:
     """Test the server of `api` with `examples` an operation; `options` are further ones of `st run`.
 
-    `listeners` are URLs by name; an operation of several is tested on the one that comes first. `secrets` are what the
-    hooks of the API ask for in the environment. The server has whatever was made on it in the end.
+    `listeners` are URLs by name; where several have an operation, links lead to that of the first. `secrets` are what
+    the hooks of the API ask for in the environment. What was made on the server stays.
     """
     with TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"

@@ -13,6 +13,8 @@ from tools.generator.contracts import ApiContract, OperationContract, ProblemCon
 from tools.generator.output import read_apis
 from tools.generator.writing.layout import docstring
 
+# The scheme whose credential tests.support.examples sends by itself.
+_OPERATOR: Final = "operatorToken"
 _ROOMS: Final = ("generated", "handlers", "storage", "tests", "tools")
 
 
@@ -118,9 +120,9 @@ def _arrangements(operation: OperationContract) -> Iterator[str]:
         if parameter.location == "path":
             name = parameter.field.wire
             yield f'The "{name}" of the example has to exist: make one, and send it as {{"{name}": ...}}.'
-    if operation.schemes and all(scheme.header != "Authorization" for scheme in operation.schemes):
-        names = " or ".join(scheme.name for scheme in operation.schemes)
-        yield f"The example has no credential for {names}: send one with it."
+    names = [scheme.name for scheme in operation.schemes]
+    if names and _OPERATOR not in names:
+        yield f"The example has no credential for {' or '.join(names)}: send one with it."
 
 
 def _write(path: Path, function: _Function, doc: str | None) -> bool:

@@ -108,7 +108,8 @@ class Course:
                 await runner.run(command, around, Pieces(), lambda line: self._reporter.line(step, line))
             except StepFailed as failure:
                 await self._reporter.step(step, "failed", str(failure))
-                raise RefusedError(f"step {step} failed: {failure}", _body(registration, step, str(failure))) from None
+                detail, reason = f"step {step} failed: {failure}", {"step": step, "reason": str(failure)}
+                raise RefusedError(detail, _body(registration["joinId"], "failed", reason, detail)) from None
         await self._reporter.step(step, "done")
 
 
@@ -153,13 +154,11 @@ def _raft_environment(node: str, raft: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _failed(registration: Registration) -> RefusedError:
-    failure = registration["failure"] or {"step": None, "reason": "it gave no reason"}
-    place = f" at step {failure['step']}" if failure["step"] else ""
-    detail = f"the join is {registration['state']}{place}: {failure['reason']}"
-    return RefusedError(detail, _body(registration, failure["step"], failure["reason"]))
+    detail, failure = f"the join is {registration['state']}", registration["failure"]
+    if failure is not None:
+        detail += (f" at step {failure['step']}" if failure["step"] else "") + f": {failure['reason']}"
+    return RefusedError(detail, _body(registration["joinId"], registration["state"], failure, detail))
 
 
-def _body(registration: Registration, step: str | None, reason: str) -> dict[str, Any]:
-    state = registration["state"] if registration["state"] in _ENDED_BADLY else "failed"
-    failure = {"step": step, "reason": reason}
-    return {"error": "join", "joinId": registration["joinId"], "state": state, "failure": failure, "detail": reason}
+def _body(join_id: str, state: str, failure: Mapping[str, Any] | None, detail: str) -> dict[str, Any]:
+    return {"error": "join", "joinId": join_id, "state": state, "failure": failure, "detail": detail}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import ssl
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from datetime import datetime
@@ -116,7 +117,16 @@ class NodeFolder:
 
     def authority(self) -> str | None:
         """Return the founder's authority in PEM, None where it is not known yet."""
-        return self.authority_file.read_text("ascii") if self.authority_file.exists() else None
+        if not self.authority_file.exists():
+            return None
+        pem = self.authority_file.read_bytes()
+        try:
+            x509.load_pem_x509_certificate(pem)
+        except ValueError:
+            raise RefusedError(
+                f"{self.authority_file} is damaged; a join that is new begins in another --state"
+            ) from None
+        return pem.decode()
 
     def trust(self, authority_pem: str) -> None:
         """Keep the founder's authority."""
@@ -133,6 +143,13 @@ class NodeFolder:
     def certify(self, certificate_pem: str) -> None:
         """Keep the node's certificate."""
         replace(self.certificate_file, certificate_pem.encode(), SECRET)
+
+    def identify(self, context: ssl.SSLContext) -> None:
+        """Let connections of this context show the certificate."""
+        try:
+            context.load_cert_chain(self.certificate_file, self.key_file)
+        except ssl.SSLError:
+            raise RefusedError(f"{self.certificate_file} is not for {self.key_file}") from None
 
     def join(self) -> Join | None:
         """Return the registration that stands, None where there is none."""

@@ -23,6 +23,8 @@ from tools.joiner.progress import Progress
 REGISTRATIONS: Final = "/v1/join/registrations"
 # Answers of a server, or of a proxy before it, that another attempt may change.
 _PASSING: Final = frozenset({429, 500, 502, 503, 504})
+# What the other side sends within TLS, such as an alert, comes through httpx as it is.
+_TRANSPORT: Final = (httpx.TransportError, ssl.SSLError)
 # How long a renewal that failed is let alone; the certificate has days left then.
 _RENEWAL_PAUSE_SECONDS: Final = 60.0
 
@@ -32,7 +34,7 @@ class Pace:
     """Seconds: between questions, between reports, how old a line may grow, and pauses after a failure."""
 
     question: float = 1.0
-    heartbeat: float = 30.0
+    heartbeat: float = 10.0
     batch: float = 0.25
     first_pause: float = 0.1
     longest_pause: float = 5.0
@@ -98,10 +100,7 @@ class Founder:
         if node.peer_urls:
             body["peerUrls"] = list(node.peer_urls)
         headers = {"Authorization": f"Bearer {self._token.secret}"}
-        answer = await self._ask("POST", REGISTRATIONS, known=False, json=body, headers=headers)
-        if not answer.is_success:
-            raise refusal(answer)
-        registered = answer.json()
+        registered = _value(await self._ask("POST", REGISTRATIONS, known=False, json=body, headers=headers))
         self._certified(registered["certificate"])
         self._folder.joined_as(
             Join(
@@ -113,10 +112,7 @@ class Founder:
 
     async def registration(self) -> dict[str, Any]:
         """Return the registration as it is now."""
-        answer = await self._ask("GET", self._path(""), known=True)
-        if not answer.is_success:
-            raise refusal(answer)
-        return dict(answer.json())
+        return _value(await self._ask("GET", self._path(""), known=True))
 
     async def report(self, batch: Batch) -> None:
         """Report until there is an answer. Raises JoinEnded, and RefusedError for any other refusal."""
@@ -140,11 +136,12 @@ class Founder:
         """Send a request until the answer is one that would be the same the next time."""
         pause = self._pace.first_pause
         while True:
+            if known:
+                await self._keep_certified()
+            client = self._client(known)
             try:
-                if known:
-                    await self._keep_certified()
-                answer = await self._client(known).request(method, target, **options)
-            except httpx.TransportError as error:
+                answer = await client.request(method, target, **options)
+            except _TRANSPORT as error:
                 trouble = self._trouble(error)
             else:
                 self._reached = self._answered = True
@@ -156,7 +153,7 @@ class Founder:
             await asyncio.sleep(pause)
             pause = min(2 * pause, self._pace.longest_pause)
 
-    def _trouble(self, error: httpx.TransportError) -> str:
+    def _trouble(self, error: Exception) -> str:
         """Say what is wrong with the connection, or raise it where it cannot be waited for."""
         if not self._answered and _is_distrust(error):
             raise RefusedError(f"{self._url} is not the founder: {error}") from None
@@ -177,11 +174,10 @@ class Founder:
 
     async def _renew(self) -> None:
         self._renewal_from = time.monotonic() + _RENEWAL_PAUSE_SECONDS
-        with contextlib.suppress(httpx.TransportError):
-            body = {"csr": self._folder.csr()}
-            answer = await self._client(known=True).post(self._path("/certificate"), json=body)
-            if answer.is_success:
-                self._certified(answer.json()["certificate"])
+        client, body = self._client(known=True), {"csr": self._folder.csr()}
+        with contextlib.suppress(*_TRANSPORT, RefusedError):
+            answer = await client.post(self._path("/certificate"), json=body)
+            self._certified(_value(answer)["certificate"])
 
     def _certified(self, certificate: str) -> None:
         self._folder.certify(certificate)
@@ -202,9 +198,18 @@ class Founder:
     def _new_client(self, known: bool) -> httpx.AsyncClient:
         context = pin.trusting(self._folder.authority() or "")
         if known:
-            context.load_cert_chain(self._folder.certificate_file, self._folder.key_file)
+            self._folder.identify(context)
         # The environment's proxy is the way to the internet, not to the founder.
         return httpx.AsyncClient(base_url=self._url, verify=context, timeout=SECONDS, trust_env=False)
+
+
+def _value(answer: httpx.Response) -> dict[str, Any]:
+    """Return the JSON object of a success; RefusedError tells of anything else."""
+    with contextlib.suppress(ValueError):
+        value = answer.json()
+        if answer.is_success and isinstance(value, dict):
+            return value
+    raise refusal(answer)
 
 
 def _is_distrust(error: BaseException | None) -> bool:

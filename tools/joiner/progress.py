@@ -64,8 +64,8 @@ class Progress:
         self._tell({"event": "dropped", "lines": count}, f"  … {count} lines are not kept any more")
 
     def trouble(self, detail: str | None) -> None:
-        """Tell that the other side cannot be asked at present, and, by None, that it can again."""
-        if self._new("trouble", detail):
+        """Tell that the other side cannot be asked at present, and why, and, by None, that it can again."""
+        if self._new("trouble", True if detail else None):
             value = {"event": "connection", "detail": detail}
             self._tell(value, f"{detail}; trying again" if detail else "the connection is there again")
 

@@ -6,9 +6,8 @@ import asyncio
 import json
 import uuid
 from collections import deque
-from collections.abc import Coroutine
 from datetime import UTC, datetime
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from tools.joiner.folder import Batch, NodeFolder
 from tools.joiner.founder import Founder, Pace
@@ -78,8 +77,8 @@ class Reporter:
 
     async def _due(self) -> None:
         """Wait until there is a batch to send: a full one, one that is old enough, or an empty one as a heartbeat."""
-        if await _within(self._pace.heartbeat, self._begun.wait()):
-            await _within(self._pace.batch, self._due_now.wait())
+        if await _within(self._pace.heartbeat, self._begun):
+            await _within(self._pace.batch, self._due_now)
 
     def _take(self) -> list[_Event]:
         """Take the events of the next batch; what is left after it is due at once."""
@@ -108,10 +107,11 @@ class Reporter:
                 event.recorded.set_result(None)
 
 
-async def _within(seconds: float, coming: Coroutine[Any, Any, Any]) -> bool:
-    """Wait for what is coming; False where it has not come in time."""
+async def _within(seconds: float, event: asyncio.Event) -> bool:
+    """Wait for an event; False where it has not come in time."""
     try:
-        await asyncio.wait_for(coming, seconds)
+        async with asyncio.timeout(seconds):
+            await event.wait()
     except TimeoutError:
         return False
     return True

@@ -50,10 +50,10 @@ async def beats(storage: Storage) -> int:
 
 async def test_lines_are_kept_in_the_order_in_which_they_arrive(storage: Storage, url: str) -> None:
     join_id = await joining(storage)
-    events = [LogLine(7, "services", "\x00 é \U0001f600"), LogLine(-5, None, ""), LogLine(7, None, "same")]
+    events: list[LogLine] = [(7, "services", "\x00 é \U0001f600"), (-5, None, ""), (7, None, "same")]
     before = len(rows(url, AUDIT))
     assert await report(storage, join_id, lines=events) == DONE
-    assert await report(storage, join_id, lines=[LogLine(7, None, "same")] * 2) == DONE
+    assert await report(storage, join_id, lines=[(7, None, "same")] * 2) == DONE
     assert await whole_log(storage, join_id) == Log(
         [
             StoredLine(1, 7, "services", "\x00 é \U0001f600"),
@@ -70,7 +70,7 @@ async def test_lines_are_kept_in_the_order_in_which_they_arrive(storage: Storage
 async def test_a_line_without_a_time_has_that_of_its_arrival(storage: Storage) -> None:
     join_id = await joining(storage)
     began = (await standing(storage, join_id)).turn_started_at
-    await report(storage, join_id, lines=[LogLine(None, None, "now")])
+    await report(storage, join_id, lines=[(None, None, "now")])
     [line] = (await whole_log(storage, join_id)).lines
     assert began is not None
     assert began <= line.at <= began + 60_000

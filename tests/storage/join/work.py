@@ -95,7 +95,7 @@ def step(name: str, status: Any, message: str | None = None, at: int | None = No
 
 def lines(*numbers: int) -> list[LogLine]:
     """A log line for each number, which is its time and stands in its message."""
-    return [LogLine(number, None, f"line {number}") for number in numbers]
+    return [(number, None, f"line {number}") for number in numbers]
 
 
 def batch(

@@ -1,3 +1,4 @@
+import itertools
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -5,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from tests.support.programs import needs
-from tools.bench import load
-from tools.bench.command import peer
+from tools.bench import admission, load
+from tools.bench.admission import TABLES, Admission, peer
 from tools.bench.deliveries import Prepared, prepare
-from tools.bench.load import judge, play, rows
-from tools.bench.servers import TABLES, BenchError, Server, serving
+from tools.bench.load import counts, judge, play, settled
+from tools.bench.servers import BenchError, Server, serving
 
 GOOD = {
     "requests": 10_000,
@@ -25,9 +26,9 @@ GOOD = {
 needs_wrk = needs("wrk")
 
 
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[Server]:
-    with serving(peer("limit", tmp_path / "limit")) as server:
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with serving(peer("limit", tmp_path_factory.mktemp("bench") / "limit")) as server:
         yield server
 
 
@@ -58,19 +59,23 @@ def test_a_missing_wrk_is_told_with_the_way_to_install_it(monkeypatch: pytest.Mo
 
 @needs_wrk
 def test_a_round_adds_the_rows_that_it_was_answered_for(server: Server, tmp_path: Path) -> None:
-    outcome = play(server, seconds=1, expected_rate=6_000, scratch=tmp_path)
-    gained = rows(server.program.database)
-    assert set(gained) == set(TABLES)
-    assert all(outcome.requests <= each <= outcome.requests + load.CONNECTIONS for each in gained.values())
+    job = Admission(tmp_path)
+    before = counts(server.program.database, job.counts())
+    outcome = play(job, server, seconds=1, expected_rate=6_000)
+    after = counts(server.program.database, job.counts())
+    assert set(after) == set(TABLES)
+    for table in TABLES:
+        assert outcome.requests <= after[table] - before[table] <= outcome.requests + load.CONNECTIONS
+    assert 0 < outcome.load_cpu < 1
 
 
 @needs_wrk
 def test_deliveries_that_run_out_spoil_the_round(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(load, "LEAST_RATE", 20)
+    monkeypatch.setattr(admission, "LEAST_RATE", 20)
     with pytest.raises(BenchError, match="ran out"):
-        play(server, seconds=1, expected_rate=1, scratch=tmp_path)
+        play(Admission(tmp_path), server, seconds=1, expected_rate=1)
 
 
 @needs_wrk
@@ -80,13 +85,27 @@ def test_an_answer_other_than_204_spoils_the_round(
     def signed_by_another(path: Path, count: int, _: bytes, host: str) -> Prepared:
         return prepare(path, count, b"another key of thirty-two bytes.", host)
 
-    monkeypatch.setattr(load, "prepare", signed_by_another)
+    monkeypatch.setattr(admission, "prepare", signed_by_another)
     with pytest.raises(BenchError, match="not 204, 401 the last"):
-        play(server, seconds=1, expected_rate=6_000, scratch=tmp_path)
+        play(Admission(tmp_path), server, seconds=1, expected_rate=6_000)
 
 
 @needs_wrk
 def test_rows_that_are_missing_spoil_the_round(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(load, "rows", lambda _: dict.fromkeys(TABLES, 0))
-    with pytest.raises(BenchError, match="gained 0 rows"):
-        play(server, seconds=1, expected_rate=6_000, scratch=tmp_path)
+    monkeypatch.setattr(load, "counts", lambda *_: dict.fromkeys(TABLES, 0))
+    with pytest.raises(BenchError, match="gained what 0 requests give"):
+        play(Admission(tmp_path), server, seconds=1, expected_rate=6_000)
+
+
+def test_what_a_server_is_still_at_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    growing = iter([1, 2, 2])
+    monkeypatch.setattr(load, "counts", lambda *_: {"rows": next(growing)})
+    assert settled(Path("any"), {}) == {"rows": 2}
+
+
+def test_a_server_that_never_comes_to_rest_spoils_the_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    growing = itertools.count()
+    monkeypatch.setattr(load, "counts", lambda *_: {"rows": next(growing)})
+    monkeypatch.setattr(load, "SETTLE_SECONDS", 0.3)
+    with pytest.raises(BenchError, match="grows although"):
+        settled(Path("any"), {})

@@ -4,20 +4,25 @@ import json
 import pytest
 from rich.console import Console
 
+from tools.bench.admission import Admission
 from tools.bench.load import Round
-from tools.bench.report import Memory, Result, document, failures, ratios, show
+from tools.bench.report import Memory, Played, Result, document, failures, ratios, show
 
 
 def rounds(*rates: int) -> list[Round]:
-    return [Round(requests=rate * 5, seconds=5.0, p50=6.0, p99=20.0, longest=40.0, cpu=rate / 1000) for rate in rates]
+    return [
+        Round(requests=rate * 5, seconds=5.0, p50=6.0, p99=20.0, longest=40.0, cpu=rate / 1000, load_cpu=0.35)
+        for rate in rates
+    ]
 
 
 def result(
     gatehouse: list[Round], *, first: float = 1.0, peak: int | None = 90_000_000, load_average: float = 0.1
 ) -> Result:
+    measured = {"gatehouse": gatehouse, "fastapi": rounds(200, 250, 100), "limit": rounds(4000, 5000, 2000)}
     return Result(
         date="2026-04-15T12:00:00Z",
-        rounds={"gatehouse": gatehouse, "fastapi": rounds(200, 250, 100), "limit": rounds(4000, 5000, 2000)},
+        played=[Played(name="admit", work="admitEvent", budgets=Admission.budgets, rounds=measured)],
         first_answer={"start in a new folder": first},
         memory=Memory(events=100_000, peak_bytes=peak),
         load_average=load_average,
@@ -28,7 +33,7 @@ GOOD = result(rounds(3000, 4000, 1000))
 
 
 def test_a_ratio_is_that_of_the_medians_with_the_least_and_greatest_of_a_round() -> None:
-    fastapi, limit = ratios(GOOD)
+    fastapi, limit = ratios(GOOD.played[0])
     assert (fastapi.value, fastapi.least, fastapi.greatest) == (15.0, 10.0, 16.0)
     assert (limit.value, limit.least, limit.greatest) == (0.75, 0.5, 0.8)
 
@@ -40,7 +45,10 @@ def test_what_reaches_every_floor_has_no_failure() -> None:
 @pytest.mark.parametrize(
     ("bad", "words"),
     [
-        (result(rounds(1000, 1000, 1000)), ["gatehouse/fastapi is 5.00, its floor 7", "gatehouse/limit is 0.25"]),
+        (
+            result(rounds(1000, 1000, 1000)),
+            ["admit: gatehouse/fastapi is 5.00, its floor 7", "admit: gatehouse/limit is 0.25"],
+        ),
         (result(rounds(3000, 4000, 1000), first=2.5), ["2.50 s to start in a new folder"]),
         (result(rounds(3000, 4000, 1000), peak=160_000_000), ["160 MB, 150 MB are allowed"]),
     ],
@@ -56,7 +64,7 @@ def test_memory_that_the_system_does_not_tell_is_no_failure() -> None:
 
 
 def test_the_document_is_json_with_the_rounds_and_what_follows_from_them() -> None:
-    told = json.loads(json.dumps(document(GOOD)))
+    [told] = json.loads(json.dumps(document(GOOD)))["played"]
     assert told["rates"] == {"gatehouse": 3000.0, "fastapi": 200.0, "limit": 4000.0}
     assert [each["holds"] for each in told["ratios"]] == [True, True]
     assert len(told["rounds"]["limit"]) == 3
@@ -71,7 +79,8 @@ def shown(measured: Result) -> str:
 def test_the_tables_show_every_server_and_ratio() -> None:
     text = shown(GOOD)
     assert all(
-        word in text for word in ("gatehouse/fastapi", "gatehouse/limit", "15.00", "0.75", "3,000", "200", "90 MB")
+        word in text
+        for word in ("gatehouse/fastapi", "gatehouse/limit", "15.00", "0.75", "3,000", "200", "7%", "90 MB")
     )
 
 

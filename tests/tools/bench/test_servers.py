@@ -22,7 +22,6 @@ def program(folder: Path, source: str) -> Program:
         port=port,
         folder=folder,
         database=folder / "sample.db",
-        key_file=folder / "sample.key",
     )
 
 

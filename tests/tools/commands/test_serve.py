@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import socket
 import subprocess
@@ -15,18 +16,24 @@ from tools.state import StateFolder
 
 
 @pytest.fixture
-def state(tmp_path: Path) -> Path:
-    return tmp_path / "state"
+def empty(tmp_path: Path) -> Path:
+    return tmp_path / "empty"
 
 
-def test_an_empty_place_becomes_a_folder_that_is_served_until_sigterm(state: Path) -> None:
-    server = Gatehouse(state)
+@pytest.fixture
+def state(first_state: Path, tmp_path: Path) -> Path:
+    """A folder as `gatehouse init` makes it."""
+    return shutil.copytree(first_state, tmp_path / "state")
+
+
+def test_an_empty_place_becomes_a_folder_that_is_served_until_sigterm(empty: Path) -> None:
+    server = Gatehouse(empty)
     server.start()
     assert httpx.get(f"{server.control}/health").json() == {"live": True}
-    assert (state / "lock.control").read_text() == f"{server.control}\n"
+    assert (empty / "lock.control").read_text() == f"{server.control}\n"
     assert server.stop() == 0
-    assert (state / "lock.control").read_text() == ""
-    assert (state / "gatehouse.yaml").exists()
+    assert (empty / "lock.control").read_text() == ""
+    assert (empty / "gatehouse.yaml").exists()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -73,13 +80,12 @@ def test_a_person_is_told_where_things_are(state: Path, environment: dict[str, s
     assert [line.split()[-1] for line in lines[2:]] == [str(path) for path in (state, *files)]
 
 
-def test_one_server_serves_a_listener_from_a_folder(state: Path, tmp_path: Path) -> None:
+def test_one_server_serves_a_listener_from_a_folder(state: Path) -> None:
     with Gatehouse(state) as first:
-        second = first.run("serve", "--state", str(state), "--json")
-        assert second.returncode == 1
-        assert "another server serves the control listener from" in json.loads(second.stdout)["detail"]
-        with Gatehouse(tmp_path / "other") as other:
-            assert other.control != first.control
+        for chosen, served in [((), "control"), (("--listener", "join"), "join")]:
+            second = first.run("serve", "--state", str(state), "--json", *chosen)
+            assert second.returncode == 1
+            assert f"another server serves the {served} listener from" in json.loads(second.stdout)["detail"]
 
 
 def test_a_server_that_was_killed_leaves_the_folder_free(state: Path) -> None:
@@ -106,16 +112,15 @@ def test_a_name_that_is_no_address_is_told_by_its_setting(gatehouse: Command, st
     assert done.stderr.startswith("gatehouse: control.bind nowhere.invalid:80: ")
 
 
-def test_a_bad_setting_is_refused_by_its_name_and_nothing_is_made(gatehouse: Command, state: Path) -> None:
-    done = gatehouse("serve", "--state", state, GATEHOUSE_CONTROL_BIND="8080", GATEHOUSE_NOD="x")
+def test_a_bad_setting_is_refused_by_its_name_and_nothing_is_made(gatehouse: Command, empty: Path) -> None:
+    done = gatehouse("serve", "--state", empty, GATEHOUSE_CONTROL_BIND="8080", GATEHOUSE_NOD="x")
     assert done.returncode == 1
     assert "GATEHOUSE_CONTROL_BIND must be HOST:PORT" in done.stderr
     assert "GATEHOUSE_NOD is not a setting (did you mean GATEHOUSE_NODE?)" in done.stderr
-    assert not state.exists()
+    assert not empty.exists()
 
 
 def test_a_folder_without_its_token_is_refused_by_the_files_name(gatehouse: Command, state: Path) -> None:
-    gatehouse("init", "--state", state)
     (state / "operator.token").unlink()
     done = gatehouse("serve", "--state", state, "--listener", "control", GATEHOUSE_CONTROL_BIND="127.0.0.1:0")
     assert (done.returncode, done.stdout) == (1, "")
@@ -123,7 +128,6 @@ def test_a_folder_without_its_token_is_refused_by_the_files_name(gatehouse: Comm
 
 
 def test_a_token_that_is_empty_is_refused(gatehouse: Command, state: Path) -> None:
-    gatehouse("init", "--state", state)
     (state / "operator.token").write_text("\n")
     done = gatehouse("serve", "--state", state, "--listener", "control", GATEHOUSE_CONTROL_BIND="127.0.0.1:0")
     assert done.returncode == 1

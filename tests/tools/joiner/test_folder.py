@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+import ssl
 import stat
 from pathlib import Path
 
 import pytest
 from cryptography import x509
 
-from tests.tools.joiner.conftest import NODE
+from tests.tools.joiner.conftest import NODE, Signer
 from tools.commands.terminal import RefusedError
 from tools.joiner.folder import Batch, Join, Node, NodeFolder, token_digest
 
@@ -79,3 +80,22 @@ def test_a_damaged_file_is_told_by_its_name(folder: NodeFolder, text: str) -> No
     folder.join_file.write_text(text)
     with pytest.raises(RefusedError, match=r"join\.json is damaged"):
         folder.join()
+
+
+@pytest.mark.parametrize("text", ["", "x", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", "é"])
+def test_a_damaged_authority_is_told_by_its_name_and_a_damaged_certificate_is_none(
+    folder: NodeFolder, text: str
+) -> None:
+    folder.authority_file.write_text(text)
+    with pytest.raises(RefusedError, match=r"ca\.pem is damaged"):
+        folder.authority()
+    folder.certificate_file.write_text(text)
+    assert folder.validity() is None
+
+
+def test_the_certificate_of_another_key_is_refused_by_its_name(folder: NodeFolder) -> None:
+    folder.key()
+    signer = Signer.new()
+    folder.certify(signer.pem.decode())
+    with pytest.raises(RefusedError, match=r"node\.pem is not for .*node\.key$"):
+        folder.identify(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))

@@ -93,8 +93,17 @@ def test_a_report_is_sent_again_as_it_was_until_it_is_answered(
     assert founder.reports == [("key-1", batch.body.encode())]
     assert founder.lines == ["é"]
     told = [json.loads(line)["detail"] for line in capsys.readouterr().out.splitlines()]
-    assert f"{founder.url} answers 503" in told
-    assert told[-1] is None
+    assert told[0].startswith(f"{founder.url} does not answer: ")
+    assert told[1:] == [None]
+
+
+def test_a_founder_that_is_busy_is_asked_again(
+    ask: Callable[..., Any], founder: conftest.Founder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    founder.refusals = [(503, "UNAVAILABLE"), (500, "INTERNAL"), (502, "")]
+    ask(lambda asked: asked.register())
+    told = [json.loads(line)["detail"] for line in capsys.readouterr().out.splitlines()]
+    assert told == [f"{founder.url} answers 503", None]
 
 
 def test_a_join_that_has_ended_takes_no_report(ask: Callable[..., Any], founder: conftest.Founder) -> None:
@@ -112,6 +121,12 @@ def test_any_other_refusal_ends_the_command(ask: Callable[..., Any], founder: co
     with pytest.raises(RefusedError, match=r"JOIN_NAME_TAKEN \(409\)") as refused:
         ask(lambda asked: asked.register())
     assert refused.value.body["code"] == "JOIN_NAME_TAKEN"
+
+
+def test_an_answer_that_no_founder_gives_is_told(ask: Callable[..., Any], founder: conftest.Founder) -> None:
+    founder.answer = lambda *_: (200, ["no registration"])  # type: ignore[method-assign] # somebody else answers
+    with pytest.raises(RefusedError, match="the server answered 200 without a problem"):
+        ask(lambda asked: asked.register())
 
 
 def known_twice(founder: conftest.Founder, life: tuple[timedelta, timedelta]) -> Task:

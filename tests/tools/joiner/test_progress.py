@@ -61,7 +61,7 @@ def test_a_machine_is_told_the_same_as_one_object_a_line(capsys: pytest.CaptureF
 
 def test_trouble_is_told_when_it_comes_and_when_it_goes(capsys: pytest.CaptureFixture[str]) -> None:
     progress = Progress(machine=False)
-    for detail in (None, "no answer", "no answer", None, None):
+    for detail in (None, "no answer", "no answer either", None, None):
         progress.trouble(detail)
     assert capsys.readouterr().out == "no answer; trying again\nthe connection is there again\n"
 

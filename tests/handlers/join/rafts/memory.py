@@ -6,7 +6,7 @@ import asyncio
 import itertools
 from typing import Literal
 
-from handlers.join.rafts.port import Member
+from handlers.join.rafts.port import Member, RaftTrouble
 from storage.join.states import RaftKind
 
 FOUNDER = Member("m-founder", "founder", ("http://founder.example:2380",), learner=False)
@@ -45,6 +45,8 @@ class MemoryRaft:
 
     async def add(self, name: str, peer_urls: tuple[str, ...]) -> Member:
         await self._begin("add")
+        if any(set(peer_urls) & set(member.peer_urls) for member in self.present):
+            raise RaftTrouble("the peer URL exists already")
         member = Member(f"m-{next(self._ids)}", name, peer_urls, learner=True)
         self.present.append(member)
         self.changes.append(("add", member.member_id))

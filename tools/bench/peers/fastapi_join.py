@@ -1,0 +1,205 @@
+"""The reports of a join as an experienced user writes them on FastAPI, pydantic and SQLModel.
+
+The join and its steps are Gatehouse's own tables; each log line is a row of its own, which is what SQLModel is for.
+They are inserted in one statement, and what is not among the newest is deleted by number. BENCH_DATABASE names the
+file, BENCH_JOIN and BENCH_PIN the join and its key; the join is in its turn from the start.
+"""
+
+import json
+import os
+import secrets
+import sqlite3
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Annotated, Any, Final, Literal, cast
+from uuid import UUID
+
+import sqlalchemy as sa
+from fastapi import Depends, FastAPI, Request, Response
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, Field, ValidationError
+from sqlalchemy import Connection
+from sqlalchemy.event import listens_for
+from sqlmodel import Field as Column
+from sqlmodel import Session, SQLModel, col, create_engine, delete, insert, select
+
+from handlers.gateway import strict_json
+from handlers.gateway.times import epoch_milliseconds
+from storage.tables import JoinRow, JoinStepRow
+from tools.bench.peers.client_certificate import pin
+from tools.bench.peers.join_table import JOIN, PIN, PLAN, create_database
+
+BODY_LIMIT: Final = 4 * 1_048_576
+LINES_KEPT: Final = 2_000
+ONWARD: Final[Mapping[str, Sequence[str]]] = {"waiting": ("running", "done", "failed"), "running": ("done", "failed")}
+
+Status = Literal["running", "done", "failed"]
+
+
+class LogLineRow(SQLModel, table=True):
+    """A log line at its place."""
+
+    __tablename__ = "log_lines"
+
+    join_id: UUID = Column(sa_column=sa.Column(sa.Uuid(), primary_key=True))
+    seq: int = Column(sa_column=sa.Column(sa.BigInteger(), primary_key=True, autoincrement=False))
+    at: int
+    step: str | None
+    message: str
+
+
+class Problem(Exception):
+    """A refusal with its code."""
+
+    def __init__(self, status: int, code: str) -> None:
+        super().__init__(code)
+        self.status = status
+        self.code = code
+
+
+# The defaults are not validated: absent is allowed, null is not.
+class StepEvent(BaseModel):
+    type: Literal["step"]
+    step: str
+    status: Status
+    message: str = cast(str, None)
+    at: str = cast(str, None)
+
+
+class LogEvent(BaseModel):
+    type: Literal["log"]
+    message: str
+    step: str = cast(str, None)
+    status: Status = "running"
+    at: str = cast(str, None)
+
+
+class JoinReport(BaseModel):
+    events: list[Annotated[StepEvent | LogEvent, Field(discriminator="type")]] = Field(max_length=500)
+
+
+engine = create_engine(f"sqlite:///{os.environ['BENCH_DATABASE']}", pool_size=1, max_overflow=0, pool_timeout=60)
+
+
+@listens_for(engine, "connect")
+def make_durable(connection: sqlite3.Connection, _: object) -> None:
+    """Write-ahead log, every commit on disk; transactions begin where `begin_immediate` says."""
+    connection.isolation_level = None
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute("PRAGMA foreign_keys = ON")
+    connection.execute("PRAGMA busy_timeout = 30000")
+
+
+@listens_for(engine, "begin")
+def begin_immediate(connection: Connection) -> None:
+    """Take the write lock at once, so that what a transaction reads stays true until it commits."""
+    connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
+async def reported(request: Request, join_id: str) -> bytes:
+    """The body of the node's own report, within its limit; nothing of it has been parsed."""
+    # The key of a join never changes, so the database need not be asked.
+    if join_id.lower() != str(JOIN) or pin(request.scope) != PIN:
+        raise Problem(404, "NOT_FOUND")
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > BODY_LIMIT:
+            raise Problem(413, "BODY_TOO_LARGE")
+    media = request.headers.getlist("content-type")
+    if len(media) != 1 or media[0].partition(";")[0].strip().lower() != "application/json":
+        raise Problem(415, "UNSUPPORTED_MEDIA_TYPE")
+    return bytes(body)
+
+
+def read(body: bytes, now: int) -> tuple[list[tuple[StepEvent, int]], list[dict[str, Any]]]:
+    """The step events with their times, and the log lines as rows without a number; raises Problem."""
+    try:
+        events = JoinReport.model_validate(strict_json.loads(body)).events
+    except (strict_json.NotStrictJson, ValidationError):
+        raise Problem(400, "INVALID_INPUT") from None
+    steps: list[tuple[StepEvent, int]] = []
+    lines: list[dict[str, Any]] = []
+    for event in events:
+        at = now if event.at is None else epoch_milliseconds(event.at)
+        if at is None or (event.step is not None and event.step not in PLAN):
+            raise Problem(400, "INVALID_INPUT")
+        if isinstance(event, StepEvent):
+            steps.append((event, at))
+        else:
+            lines.append({"join_id": JOIN, "at": at, "step": event.step, "message": event.message})
+    return steps, lines
+
+
+def record(steps: list[tuple[StepEvent, int]], lines: list[dict[str, Any]], now: int) -> None:
+    """Record a report as a whole; raises Problem."""
+    with Session(engine, expire_on_commit=False) as session, session.begin():
+        join = session.get_one(JoinRow, JOIN)
+        if join.state != "joining":
+            raise Problem(409, "JOIN_NOT_IN_TURN" if join.state in ("pending", "approved") else "JOIN_ENDED")
+        if steps:
+            take_steps(session, join, steps, now)
+        if lines:
+            for seq, line in enumerate(lines, join.last_seq + 1):
+                line["seq"] = seq
+            join.last_seq += len(lines)
+            # Else a row without a step would be an INSERT of another shape, and each of them a statement.
+            session.execute(insert(LogLineRow).execution_options(render_nulls=True), lines)
+            old = col(LogLineRow.seq) <= join.last_seq - LINES_KEPT
+            session.execute(delete(LogLineRow).where(col(LogLineRow.join_id) == JOIN, old))
+        join.beats += 1
+
+
+def take_steps(session: Session, join: JoinRow, events: list[tuple[StepEvent, int]], now: int) -> None:
+    """Let the steps go where a report says; raises Problem where one may not."""
+    steps = {row.step: row for row in session.exec(select(JoinStepRow).where(JoinStepRow.join_id == JOIN))}
+    for event, at in events:
+        row = steps[event.step]
+        if event.status in ONWARD.get(row.status, ()):
+            row.status = event.status
+            row.message = None if event.message is None else json.dumps(event.message)
+            row.started_at = at if row.started_at is None else row.started_at
+            row.ended_at = None if event.status == "running" else at
+        elif event.status != row.status:
+            raise Problem(409, "JOIN_STEP_ORDER")
+        if event.status == "failed":
+            join.state, join.in_turn, join.ended_at = "failed", False, now
+
+
+@asynccontextmanager
+async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+    """Make the tables and the join."""
+    create_database()
+    yield
+
+
+app = FastAPI(lifespan=lifespan)
+
+
+@app.exception_handler(Problem)
+async def answer_problem(_: Request, problem: Problem) -> JSONResponse:
+    """A refusal as problem+json."""
+    content = {"code": problem.code, "status": problem.status, "requestId": secrets.token_hex(16)}
+    return JSONResponse(content, problem.status, media_type="application/problem+json")
+
+
+@app.exception_handler(404)
+async def answer_path(request: Request, _: Exception) -> JSONResponse:
+    """Another path."""
+    return await answer_problem(request, Problem(404, "NOT_FOUND"))
+
+
+@app.exception_handler(405)
+async def answer_method(request: Request, _: Exception) -> JSONResponse:
+    """Another method on the path."""
+    return await answer_problem(request, Problem(405, "METHOD_NOT_ALLOWED"))
+
+
+@app.post("/v1/join/registrations/{join_id}/events", status_code=204)
+def report_join_events(body: Annotated[bytes, Depends(reported)]) -> Response:
+    """Record one report; a sync function, so that FastAPI runs it in its thread pool."""
+    now = time.time_ns() // 1_000_000
+    record(*read(body, now), now)
+    return Response(status_code=204, headers={"X-Request-Id": secrets.token_hex(16)})

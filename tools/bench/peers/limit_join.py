@@ -1,0 +1,292 @@
+"""The reports of a join at the limit of one process: bare ASGI, the fastest checks, one thread that commits for all.
+
+The tables are Gatehouse's own, and the log lines of a commit are one row of JSON text as there. BENCH_DATABASE names
+the file, BENCH_JOIN and BENCH_PIN the join and its key; the join is in its turn from the start.
+"""
+
+import asyncio
+import os
+import random
+import sqlite3
+import threading
+import time
+from collections import defaultdict, deque
+from collections.abc import Awaitable, Callable, MutableMapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias, cast
+from uuid import UUID
+
+import msgspec
+import orjson
+
+from handlers.gateway import strict_json
+from handlers.gateway.times import epoch_milliseconds
+from tools.bench.peers.client_certificate import pin
+from tools.bench.peers.join_table import PLAN, create_database
+
+BODY_LIMIT: Final = 4 * 1_048_576
+LINES_KEPT: Final = 2_000
+PREFIX: Final = "/v1/join/registrations/"
+SUFFIX: Final = "/events"
+PINS: Final = {os.environ["BENCH_JOIN"]: os.environ["BENCH_PIN"]}
+DATABASE: Final = os.environ["BENCH_DATABASE"]
+KNOWN_STEPS: Final = {None, *PLAN}
+
+STATE: Final = "SELECT state, last_seq FROM joins WHERE join_id = ?"
+STEPS: Final = "SELECT step, status FROM join_steps WHERE join_id = ?"
+STEP: Final = (
+    "UPDATE join_steps SET status = ?1, message = ?2, started_at = coalesce(started_at, ?3),"
+    " ended_at = iif(?1 = 'running', NULL, ?3) WHERE join_id = ?4 AND step = ?5"
+)
+FAIL: Final = "UPDATE joins SET state = 'failed', in_turn = 0, ended_at = ? WHERE join_id = ?"
+LINES: Final = "INSERT INTO join_lines (join_id, last_seq, lines) VALUES (?, ?, ?)"
+FORGET: Final = "DELETE FROM join_lines WHERE join_id = ? AND last_seq <= ?"
+PROGRESS: Final = "UPDATE joins SET beats = beats + ?, last_seq = ? WHERE join_id = ?"
+ONWARD: Final[dict[str, tuple[str, ...]]] = {"waiting": ("running", "done", "failed"), "running": ("done", "failed")}
+
+Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send: TypeAlias = Callable[[dict[str, Any]], Awaitable[None]]
+Status: TypeAlias = Literal["running", "done", "failed"]
+
+
+class Problem(Exception):
+    """A refusal with its code."""
+
+    def __init__(self, status: int, code: str) -> None:
+        super().__init__(code)
+        self.status = status
+        self.code = code
+
+
+# The defaults are not validated: absent is allowed, null is not.
+class Step(msgspec.Struct, tag_field="type", tag="step"):
+    step: str
+    status: Status
+    message: str = cast(str, None)
+    at: str = cast(str, None)
+
+
+class Line(msgspec.Struct, tag_field="type", tag="log"):
+    message: str
+    step: str = cast(str, None)
+    status: Status = "running"
+    at: str = cast(str, None)
+
+
+class Events(msgspec.Struct):
+    events: list[Step | Line]
+
+
+@dataclass(slots=True)
+class Report:
+    """A report whose lines are JSON text already, without the brackets of their list."""
+
+    join_id: str
+    steps: list[tuple[Step, int]]
+    lines: bytes
+    count: int
+
+
+Item: TypeAlias = tuple[Report, asyncio.Future[Problem | None]]
+
+
+def read(join_id: str, body: bytes) -> Report:
+    """The report of a body; raises Problem."""
+    try:
+        events = msgspec.convert(strict_json.loads(body), Events).events
+    except (strict_json.NotStrictJson, msgspec.ValidationError):
+        raise Problem(400, "INVALID_INPUT") from None
+    if len(events) > 500 or not {event.step for event in events} <= KNOWN_STEPS:
+        raise Problem(400, "INVALID_INPUT")
+    now = time.time_ns() // 1_000_000
+    steps = [(event, milliseconds(event.at, now)) for event in events if type(event) is Step]
+    lines = [
+        (now if (at := event.at) is None else milliseconds(at, now), event.step, event.message)
+        for event in events
+        if type(event) is Line
+    ]
+    return Report(join_id, steps, orjson.dumps(lines)[1:-1], len(lines))
+
+
+def milliseconds(at: str | None, now: int) -> int:
+    """The time of an event, by default that of its arrival; raises Problem."""
+    if at is None:
+        return now
+    found = epoch_milliseconds(at)
+    if found is None:
+        raise Problem(400, "INVALID_INPUT")
+    return found
+
+
+class Writer(threading.Thread):
+    """One thread that takes all that waits, commits it as one transaction and hands out the outcomes at once."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(daemon=True)
+        self._loop = loop
+        self._waiting: deque[Item] = deque()
+        self._wake = threading.Event()
+
+    def submit(self, report: Report) -> asyncio.Future[Problem | None]:
+        """What comes of one report: nothing, once it is durable, or a problem."""
+        future: asyncio.Future[Problem | None] = self._loop.create_future()
+        self._waiting.append((report, future))
+        self._wake.set()
+        return future
+
+    def run(self) -> None:
+        """Commit batches for ever."""
+        connection = sqlite3.connect(DATABASE, isolation_level=None)
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA foreign_keys = ON")
+        while True:
+            self._wake.wait()
+            self._wake.clear()
+            batch = [self._waiting.popleft() for _ in range(len(self._waiting))]
+            if batch:
+                connection.execute("BEGIN IMMEDIATE")
+                outcomes = record(connection, [report for report, _ in batch])
+                connection.execute("COMMIT")
+                self._loop.call_soon_threadsafe(settle, batch, outcomes)
+
+
+def settle(batch: list[Item], outcomes: list[Problem | None]) -> None:
+    """Give every report of a batch its outcome, unless its client has left."""
+    for (_, future), outcome in zip(batch, outcomes, strict=True):
+        if not future.done():
+            future.set_result(outcome)
+
+
+def record(connection: sqlite3.Connection, reports: list[Report]) -> list[Problem | None]:
+    """Decide and store reports in their order, inside the open transaction."""
+    outcomes: list[Problem | None] = []
+    taken: dict[str, list[Report]] = defaultdict(list)
+    states: dict[str, tuple[str, int]] = {}
+    for report in reports:
+        key = report.join_id
+        if key not in states:
+            states[key] = connection.execute(STATE, (UUID(key).hex,)).fetchone()
+        state, last_seq = states[key]
+        problem = None
+        if state != "joining":
+            problem = Problem(409, "JOIN_NOT_IN_TURN" if state in ("pending", "approved") else "JOIN_ENDED")
+        elif report.steps:
+            problem, failed = take_steps(connection, report)
+            if failed:
+                states[key] = "failed", last_seq
+        if problem is None:
+            taken[key].append(report)
+        outcomes.append(problem)
+    for key, accepted in taken.items():
+        store(connection, UUID(key).hex, states[key][1], accepted)
+    return outcomes
+
+
+def take_steps(connection: sqlite3.Connection, report: Report) -> tuple[Problem | None, bool]:
+    """Let the steps go where a report says, or none of them; and whether the join has failed by it."""
+    join_id = UUID(report.join_id).hex
+    status = dict(connection.execute(STEPS, (join_id,)).fetchall())
+    rows = []
+    for event, at in report.steps:
+        if event.status in ONWARD.get(status[event.step], ()):
+            status[event.step] = event.status
+            message = None if event.message is None else orjson.dumps(event.message).decode()
+            rows.append((event.status, message, at, join_id, event.step))
+        elif event.status != status[event.step]:
+            return Problem(409, "JOIN_STEP_ORDER"), False
+    connection.executemany(STEP, rows)
+    failed = "failed" in status.values()
+    if failed:
+        connection.execute(FAIL, (time.time_ns() // 1_000_000, join_id))
+    return None, failed
+
+
+def store(connection: sqlite3.Connection, join_id: str, last_seq: int, reports: list[Report]) -> None:
+    """Store the newest lines of a join's reports as one row, and drop the rows that hold none of the newest."""
+    last_seq += sum(report.count for report in reports)
+    newest: list[bytes] = []
+    kept = 0
+    for report in reversed(reports):
+        if kept >= LINES_KEPT:
+            break
+        if report.count:
+            newest.append(report.lines)
+            kept += report.count
+    if newest:
+        connection.execute(LINES, (join_id, last_seq, f"[{b','.join(reversed(newest)).decode()}]"))
+        connection.execute(FORGET, (join_id, last_seq - LINES_KEPT))
+    connection.execute(PROGRESS, (len(reports), last_seq, join_id))
+
+
+def request_id() -> bytes:
+    """32 hex digits at random."""
+    return b"%032x" % random.getrandbits(128)
+
+
+class Application:
+    """The ASGI application; its writer begins with the lifespan."""
+
+    writer: Writer
+
+    async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
+        """Answer one request, or follow the lifespan."""
+        if scope["type"] == "lifespan":
+            await self.live(receive, send)
+            return
+        problem = await self.answer(scope, receive)
+        headers = [(b"x-request-id", request_id())]
+        if problem is None:
+            await send({"type": "http.response.start", "status": 204, "headers": headers})
+            await send({"type": "http.response.body"})
+            return
+        body = orjson.dumps({"code": problem.code, "status": problem.status, "requestId": headers[0][1].decode()})
+        headers += [(b"content-type", b"application/problem+json"), (b"content-length", b"%d" % len(body))]
+        await send({"type": "http.response.start", "status": problem.status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+    async def live(self, receive: Receive, send: Send) -> None:
+        """Make the database, start the writer, and wait for the end."""
+        await receive()
+        create_database()
+        self.writer = Writer(asyncio.get_running_loop())
+        self.writer.start()
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        await send({"type": "lifespan.shutdown.complete"})
+
+    async def answer(self, scope: dict[str, Any], receive: Receive) -> Problem | None:
+        """Record one report; the problem where that cannot be."""
+        path = scope["path"]
+        if not (path.startswith(PREFIX) and path.endswith(SUFFIX)):
+            return Problem(404, "NOT_FOUND")
+        if scope["method"] != "POST":
+            return Problem(405, "METHOD_NOT_ALLOWED")
+        join_id = path[len(PREFIX) : -len(SUFFIX)].lower()
+        known = PINS.get(join_id)
+        if known is None or pin(scope) != known:
+            return Problem(404, "NOT_FOUND")
+        try:
+            return await self.writer.submit(read(join_id, await whole_body(scope, receive)))
+        except Problem as problem:
+            return problem
+
+
+async def whole_body(scope: dict[str, Any], receive: Receive) -> bytes:
+    """The body, within its limit and of its media type; raises Problem."""
+    chunks = []
+    size, more = 0, True
+    while more:
+        message = await receive()
+        chunks.append(message["body"])
+        size += len(chunks[-1])
+        more = message["more_body"]
+        if size > BODY_LIMIT:
+            raise Problem(413, "BODY_TOO_LARGE")
+    media = [value for name, value in scope["headers"] if name == b"content-type"]
+    if len(media) != 1 or media[0].partition(b";")[0].strip().lower() != b"application/json":
+        raise Problem(415, "UNSUPPORTED_MEDIA_TYPE")
+    return b"".join(chunks)
+
+
+app = Application()
