@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from typing import Any, ClassVar, Literal
 
 from generated.coordinator.models import Run
 from generated.coordinator.operations import admit_event, get_run, start_run
+from generated.installer.models import Config, InstallEvent
+from generated.installer.operations import get_config, stream_install_events
+from generated.runtime import Stream
 
 RUN_ID = "019d9079-e78a-7c31-8f02-6b1d4e9a5c77"
 
@@ -64,3 +68,15 @@ async def body_without_a_model(_: get_run.Request, run: dict[str, Any]) -> get_r
 
 async def undocumented_parameter(request: get_run.Request) -> str:
     return request.limit  # type: ignore[attr-defined, no-any-return]
+
+
+async def model_as_text(_: get_config.Request, config: Config) -> get_config.Response:
+    return get_config.OkYaml(body=config)  # type: ignore[arg-type]
+
+
+def events_that_are_not_encoded(events: AsyncIterator[InstallEvent]) -> stream_install_events.Response:
+    return stream_install_events.Ok(events=Stream(events))  # type: ignore[arg-type]
+
+
+def stream_of_something_else(events: Stream[Config]) -> stream_install_events.Response:
+    return stream_install_events.Ok(events=events)  # type: ignore[arg-type]

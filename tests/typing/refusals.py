@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from generated.coordinator.operations import admit_event, get_run
+from generated.installer.operations import get_install
 
 
 def problem_of_another_operation() -> None:
@@ -19,6 +20,10 @@ def missing_header_of_a_problem() -> None:
 
 def header_of_another_problem() -> None:
     raise admit_event.AdmissionHeld("Admission is held.", retry_after=5)  # type: ignore[call-arg]
+
+
+def header_that_is_no_number() -> None:
+    raise get_install.InstallCodeLocked("Wait.", retry_after="8")  # type: ignore[arg-type]
 
 
 def no_detail() -> None:
