@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
+import msgspec
 import orjson
 
 from storage.installer.records import ATTEMPTS, EVENTS, STREAM, StepRecord, read_steps, write_steps
@@ -41,6 +42,23 @@ class StoredEvent(NamedTuple):
     id: int
     type: str
     body: bytes
+
+
+class _InstallEvent(msgspec.Struct, omit_defaults=True):
+    """The members of an event's body, after `at` in the order of NewEvent's."""
+
+    id: int
+    attempt: int
+    type: str
+    at: str
+    step: str | None = None
+    status: str | None = None
+    line: str | None = None
+    outcome: str | None = None
+    detail: str | None = None
+
+
+_encode: Final = msgspec.json.Encoder().encode
 
 
 class Appended(NamedTuple):
@@ -87,7 +105,7 @@ class StreamStatements:
             {stream.id: "1"},
             " ON CONFLICT (id) DO UPDATE SET last_id = excluded.last_id, length = excluded.length",
         )
-        changed = [attempts.state, attempts.steps, attempts.ended_at, attempts.detail, attempts.verdict_id]
+        changed = [attempts.state, attempts.ended_at, attempts.detail, attempts.verdict_id, attempts.steps]
         values = ", ".join(f"{column.name} = {mark(column)}" for column in changed)
         self.update = f"UPDATE install_attempts SET {values} WHERE attempt = {mark(attempts.attempt)}"  # noqa: S608 - all names are the tables'
 
@@ -105,7 +123,6 @@ class _Running:
         self._rows: list[object] = []
         self._moved = False
         self._verdict: NewEvent | None = None
-        self._verdict_id: int | None = None
 
     def take(self, item: Appended) -> list[StoredEvent] | None:
         """The events as they will stand; None where they are not of the attempt that runs."""
@@ -139,7 +156,7 @@ class _Running:
         if event.type == "verdict":
             if event.outcome is None:
                 raise ValueError("a verdict has an outcome")
-            self._verdict, self._verdict_id = event, self._last_id
+            self._verdict = event
             return
         step = self._steps.get(event.step or "")
         if step is None:
@@ -147,17 +164,17 @@ class _Running:
         self._steps[step.name] = _moved(step, event.status, self._transaction.now)
 
     def _write_attempt(self, statements: StreamStatements) -> None:
-        verdict, now = self._verdict, self._transaction.now
-        state, ended_at, detail = "running", None, None
-        if verdict is not None:
-            state, ended_at, detail = str(verdict.outcome), now, verdict.detail and _clean(verdict.detail)
-            told: dict[str, object] = {"detail": detail and detail[:_TOLD], "lastEventId": self._last_id}
-            self._transaction.record(f"install.{state}", str(self._attempt), told)
-        stored = None if detail is None else orjson.dumps(detail).decode()
+        end = ("running", None, None, None) if self._verdict is None else self._end(self._verdict)
         steps = write_steps(self._steps.values())
-        self._transaction.cursor.execute(
-            statements.update, [state, steps, ended_at, stored, self._verdict_id, self._attempt]
-        )
+        self._transaction.cursor.execute(statements.update, [*end, steps, self._attempt])
+
+    def _end(self, verdict: NewEvent) -> tuple[object, ...]:
+        """State, end, detail and verdict id of the attempt after its last event; the audit tells of it too."""
+        state, detail = str(verdict.outcome), verdict.detail and _clean(verdict.detail)
+        told: dict[str, object] = {"detail": detail and detail[:_TOLD], "lastEventId": self._last_id}
+        self._transaction.record(f"install.{state}", str(self._attempt), told)
+        stored = None if detail is None else orjson.dumps(detail).decode()
+        return (state, self._transaction.now, stored, self._last_id)
 
 
 def _moved(step: StepRecord, status: EventStatus | None, now: int) -> StepRecord:
@@ -169,16 +186,12 @@ def _moved(step: StepRecord, status: EventStatus | None, now: int) -> StepRecord
 
 
 def _body(event_id: int, attempt: int, event: NewEvent, at: str) -> bytes:
-    members = {"id": event_id, "attempt": attempt} | {
-        name: value for name, value in zip(NewEvent._fields, event, strict=True) if value is not None
-    }
-    members["at"] = at
+    kind, *others = event
     try:
-        body = orjson.dumps(members)
-    except orjson.JSONEncodeError:
-        body = orjson.dumps(
-            {name: _clean(value) if isinstance(value, str) else value for name, value in members.items()}
-        )
+        body = _encode(_InstallEvent(event_id, attempt, kind, at, *others))
+    except UnicodeEncodeError:
+        cleaned = (other if other is None else _clean(other) for other in others)
+        body = _encode(_InstallEvent(event_id, attempt, kind, at, *cleaned))
     return body if body.isascii() else _LINE_ENDS.sub(lambda found: _ESCAPED[found[0]], body)
 
 

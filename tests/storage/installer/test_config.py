@@ -22,10 +22,10 @@ async def test_before_any_there_is_none(storage: Storage) -> None:
     assert await storage.installer.config.get() is None
 
 
-@pytest.mark.parametrize("config", [CONFIG, YAML], ids=["json", "yaml"])
-async def test_a_config_comes_back_as_it_was_put(storage: Storage, config: StoredConfig) -> None:
-    assert await storage.installer.config.put(config) == config
-    assert await storage.installer.config.get() == config
+async def test_a_config_comes_back_as_it_was_put(storage: Storage) -> None:
+    for config in (CONFIG, YAML):
+        assert await storage.installer.config.put(config) == config
+        assert await storage.installer.config.get() == config
 
 
 async def test_the_last_config_is_kept_and_each_is_in_the_audit(storage: Storage, url: str) -> None:
