@@ -12,9 +12,11 @@ import msgspec
 from starlette.types import Send
 
 from generated.runtime import Answer, Operation, Problem
+from handlers.gateway.event_stream import EventStream
 from handlers.gateway.faults import Entry, Finding
 
 Headers: TypeAlias = list[tuple[bytes, bytes]]
+HeaderFields: TypeAlias = Sequence[tuple[bytes, Callable[[Any], object]]]
 
 # A field value as RFC 9110, section 5.5 has it.
 _FIELD_VALUE: Final = re.compile(rb"[\t\x20-\x7e\x80-\xff]*")
@@ -36,7 +38,7 @@ class Rendered:
         await send({"type": "http.response.body", "body": self.body})
 
 
-Renderer: TypeAlias = Callable[[Any], Rendered]
+Renderer: TypeAlias = Callable[[Any], Rendered | EventStream]
 
 
 def problem_answer(problem: Problem, trace_id: str, *, headers: Mapping[str, str] | None = None) -> Rendered:
@@ -89,25 +91,45 @@ def _render(
 
 def renderers(operation: Operation) -> dict[type, Renderer]:
     """Return how each documented success is rendered; a value of any other class is not an answer of the operation."""
-    return {answer.response: _renderer(answer) for answer in operation.answers if answer.content != "events"}
+    return {answer.response: _renderer(answer) for answer in operation.answers}
 
 
 def _renderer(answer: Answer) -> Renderer:
-    fields = [(name.lower().encode(), attrgetter(field)) for name, field in answer.headers]
+    return _stream_renderer(answer) if answer.content == "events" else _whole_renderer(answer)
+
+
+def _stream_renderer(answer: Answer) -> Renderer:
+    fields = _header_fields(answer)
+    media_type = [(b"content-type", answer.media_type.encode())] if answer.media_type else []
+
+    def render(response: Any) -> EventStream:
+        return EventStream(answer.status, media_type + _headers(fields, response), response.events.chunks)
+
+    return render
+
+
+def _whole_renderer(answer: Answer) -> Renderer:
+    fields = _header_fields(answer)
     media_type = answer.media_type.encode() if answer.media_type else b""
     encode = msgspec.json.encode if is_json(answer.media_type or "") else str.encode
     empty: Headers = [] if answer.status == 204 else [(b"content-length", b"0")]
 
     def render(response: Any) -> Rendered:
-        headers: Headers = [
-            (name, _field_value(value)) for name, get in fields if (value := get(response)) is not msgspec.UNSET
-        ]
+        headers = _headers(fields, response)
         if not media_type:
             return Rendered(answer.status, headers + empty, b"")
         body = encode(response.body)
         return Rendered(answer.status, headers + _content_headers(media_type, body), body)
 
     return render
+
+
+def _header_fields(answer: Answer) -> HeaderFields:
+    return [(name.lower().encode(), attrgetter(field)) for name, field in answer.headers]
+
+
+def _headers(fields: HeaderFields, response: Any) -> Headers:
+    return [(name, _field_value(value)) for name, get in fields if (value := get(response)) is not msgspec.UNSET]
 
 
 def _content_headers(media_type: bytes, body: bytes) -> Headers:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -14,11 +15,12 @@ from starlette.types import Receive, Scope, Send
 from generated.runtime import Authenticator, Body, Operation, Problem
 from handlers.gateway.answers import Rendered, entry_answer, problem_answer, renderers
 from handlers.gateway.bodies import Bodies, BytesFault, MediaTypeFault, SchemaFault
+from handlers.gateway.event_stream import EventStream
 from handlers.gateway.exchange import EXCHANGE, BodyMalformed, BodyTooLarge, ClientLeft, Exchange
-from handlers.gateway.faults import RETRY_AFTER, Api, Entry, Fault, Finding
+from handlers.gateway.faults import RETRY_AFTER, Api, Entry, Fault, Finding, storage_fault
 from handlers.gateway.parameters import ParameterFault, Parameters
 from handlers.gateway.schemas import Describer
-from storage.errors import AuditUnavailable, Overloaded, StorageError, Unstorable
+from storage.errors import StorageError, Unstorable
 
 log = logging.getLogger("gatehouse.gateway")
 
@@ -59,8 +61,9 @@ class Endpoint:
         self._entries = _entries(api, operation)
         self._body = _Body(api, operation.body, describer, self._entries[Fault.BODY]) if operation.body else None
         self._limit = operation.body.limit if operation.body else 0
+        self._takes_accept = operation.accept
         self._authenticator, self._unauthenticated = _authentication(api, operation, listener)
-        self._challenges = _challenges(api, listener)
+        self._challenges = challenges(api, listener)
 
     async def __call__(self, scope: Scope, _: Receive, send: Send) -> None:
         """Answer one request; a client that left is not answered."""
@@ -69,12 +72,28 @@ class Endpoint:
         exchange.limit = self._limit
         try:
             exchange.path_parameters = self._decode_path(scope["path_params"])
-            rendered = await self._answer(exchange)
+            answer = await self._answer(exchange)
         except ClientLeft:
             return
-        await rendered.send(send)
+        if isinstance(answer, EventStream):
+            await self._stream(answer, exchange, send)
+        else:
+            await answer.send(send)
 
-    async def _answer(self, exchange: Exchange) -> Rendered:
+    async def _stream(self, stream: EventStream, exchange: Exchange, send: Send) -> None:
+        """Send an answer that can fail when it has long begun; where it does, the client sees that it has no end."""
+        try:
+            await stream.send(exchange, send)
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except asyncio.CancelledError:
+            # A stopping server has waited long enough.
+            await exchange.hang_up()
+        except BaseException as error:  # noqa: BLE001 - as in _answer.
+            self._log(error, exchange)
+            await exchange.hang_up()
+
+    async def _answer(self, exchange: Exchange) -> Rendered | EventStream:
         try:
             response = await self._handler(await self._bind(exchange))
             return self._renderers[type(response)](response)
@@ -94,8 +113,8 @@ class Endpoint:
         except Unstorable as error:
             return self._failure(exchange, error)
         except StorageError as error:
-            log.warning("storage: %s", error, extra={"operation": self._name, "traceId": exchange.trace_id})
-            return self._fault(_storage_fault(error), exchange)
+            self._log(error, exchange)
+            return self._fault(storage_fault(error), exchange)
         except (ClientLeft, KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:  # noqa: BLE001 - Rust's panics and the end of a stopping server's patience, too.
@@ -109,6 +128,8 @@ class Endpoint:
                 entry = self._unauthenticated
                 raise Refusal(entry, UNAUTHENTICATED if entry.status == 401 else UNKNOWN)
             fields["principal"] = principal
+        if self._takes_accept:
+            fields["accept"] = _accept(exchange.headers)
         if self._body is None:
             fields |= self._read_parameters(exchange)
             return self._request(**fields)
@@ -146,8 +167,15 @@ class Endpoint:
         return entry_answer(entry, fault.value, exchange.trace_id, headers=headers)
 
     def _failure(self, exchange: Exchange, error: BaseException) -> Rendered:
-        log.error("failure", exc_info=error, extra={"operation": self._name, "traceId": exchange.trace_id})
+        self._log(error, exchange)
         return self._fault(Fault.FAILURE, exchange)
+
+    def _log(self, error: BaseException, exchange: Exchange) -> None:
+        where = {"operation": self._name, "traceId": exchange.trace_id}
+        if isinstance(error, StorageError) and not isinstance(error, Unstorable):
+            log.warning("storage: %s", error, extra=where)
+        else:
+            log.error("failure", exc_info=error, extra=where)
 
 
 class _Body(Bodies):
@@ -178,15 +206,15 @@ def _describe(finding: Finding) -> str:
     return f"The body does not satisfy the document: {where}{finding.message}."
 
 
+def _accept(headers: Sequence[tuple[bytes, bytes]]) -> str | None:
+    """Return the value of Accept, the values of several fields as one list (RFC 9110, section 5.3)."""
+    values = [value.decode("latin-1") for name, value in headers if name == b"accept"]
+    return ", ".join(values) if values else None
+
+
 def _decode_segment(segment: str) -> str:
     """Decode one path segment; bytes that are not UTF-8 become U+FFFD, and nothing is known by such a name."""
     return unquote_to_bytes(segment).decode(errors="replace") if "%" in segment else segment
-
-
-def _storage_fault(error: StorageError) -> Fault:
-    if isinstance(error, Overloaded):
-        return Fault.OVERLOADED
-    return Fault.AUDIT_UNAVAILABLE if isinstance(error, AuditUnavailable) else Fault.UNAVAILABLE
 
 
 def _entries(api: Api, operation: Operation) -> dict[Fault, Entry]:
@@ -205,12 +233,19 @@ def _authentication(api: Api, operation: Operation, listener: str) -> tuple[Auth
     if not operation.schemes:
         return None, failure
     for scheme in operation.schemes:
+        if api.schemes[scheme.name] == listener and scheme.name == api.guard:
+            return _let_in, api.catalogue[scheme.problem]
         if api.schemes[scheme.name] == listener:
             return getattr(api.authenticators, scheme.field), api.catalogue[scheme.problem]
     raise LookupError(f"{operation.id} has no security scheme for the listener {listener}")
 
 
-def _challenges(api: Api, listener: str) -> dict[str, dict[str, str]]:
+async def _let_in(exchange: Any) -> Any:
+    """Return whom the listener's guard has let in, by this scheme."""
+    return exchange.principal
+
+
+def challenges(api: Api, listener: str) -> dict[str, dict[str, str]]:
     """Return the WWW-Authenticate of each code for which the document leaves it to the listener."""
     challenge = f'Bearer realm="{REALMS.get(listener, listener)}"'
     return {

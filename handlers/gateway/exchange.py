@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import re
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from starlette.types import Message, Receive, Scope
 
 EXCHANGE: Final = "gatehouse.exchange"
 TARGET: Final = "gatehouse.target"
 FAULT: Final = "gatehouse.fault"
+CONNECTION: Final = "gatehouse.connection"
 
 # Version 00 has 55 characters, later ones may go on after another hyphen.
 _TRACEPARENT: Final = re.compile(
@@ -34,11 +36,19 @@ class BodyMalformed(Exception):
     """The body's transfer coding is broken (RFC 9112, section 7.1)."""
 
 
+class Connection(Protocol):
+    """What the scope has, under CONNECTION, of the connection that carries a request."""
+
+    def hang_up(self) -> None:
+        """End it soon, although the answer has no end."""
+
+
 class Exchange:
     """A request, from its first header to the last byte of its answer.
 
     `headers` are the header fields, names in lower case and values as the protocol has trimmed them; `hosts` is how
-    many Host fields there are, `announced` the body's length where it is given.
+    many Host fields there are, `announced` the body's length where it is given. `principal` is whom the listener's
+    guard has let in.
     """
 
     __slots__ = (
@@ -51,6 +61,7 @@ class Exchange:
         "more_body",
         "operation",
         "path_parameters",
+        "principal",
         "scope",
         "started",
         "trace_id",
@@ -65,6 +76,7 @@ class Exchange:
         self.announced = next((_length(value) for name, value in noted if name == b"content-length"), 0)
         self.trace_id = trace_id([value for name, value in noted if name == b"traceparent"])
         self.operation = "-"
+        self.principal: Any = None
         self.path_parameters: Mapping[str, str] = {}
         self.limit = 0
         self.more_body = True
@@ -126,6 +138,19 @@ class Exchange:
         self.more_body = message.get("more_body", False)
         message.setdefault("body", b"")
         return message
+
+    async def left(self) -> None:
+        """Wait until the client has left; what it still sends is dropped."""
+        with contextlib.suppress(ClientLeft):
+            while True:
+                await self.receive()
+
+    async def hang_up(self) -> None:
+        """End the connection without an end of the answer, by which the client sees that it is not whole."""
+        connection: Connection | None = self.scope.get(CONNECTION)
+        if connection is not None:
+            connection.hang_up()
+            await self.left()
 
 
 def _length(value: bytes) -> int:

@@ -8,6 +8,7 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 from generated.runtime import Operation
+from storage.errors import AuditUnavailable, Overloaded, StorageError
 
 
 class Fault(Enum):
@@ -28,6 +29,13 @@ class Fault(Enum):
 
 # Seconds until the fault can have passed: a queue drains within one, storage and files need an operator's time.
 RETRY_AFTER: Mapping[Fault, int] = {Fault.UNAVAILABLE: 5, Fault.OVERLOADED: 1, Fault.AUDIT_UNAVAILABLE: 5}
+
+
+def storage_fault(error: StorageError) -> Fault:
+    """Return what a failure of storage is to a caller."""
+    if isinstance(error, Overloaded):
+        return Fault.OVERLOADED
+    return Fault.AUDIT_UNAVAILABLE if isinstance(error, AuditUnavailable) else Fault.UNAVAILABLE
 
 
 class Finding(NamedTuple):
@@ -58,8 +66,9 @@ class Api:
     """One document with its code: what a listener needs to serve it.
 
     Where several share a listener, `prefix` tells the paths whose faults have this document's shape. `schemes` names
-    the one listener on which each security scheme counts. `faults` names the codes of each fault in order of
-    preference: an operation is answered with the first that it documents, a path without an operation with the first.
+    the one listener on which each security scheme counts; the one that is the `guard` is asked of every request there,
+    before it is routed. `faults` names the codes of each fault in order of preference: an operation is answered with
+    the first that it documents, a path without an operation with the first.
     """
 
     name: str
@@ -70,6 +79,7 @@ class Api:
     authenticators: Any
     schemes: Mapping[str, str]
     faults: Mapping[Fault, Sequence[str]]
+    guard: str | None = None
     catalogue: Mapping[str, Entry] = field(init=False)
 
     def __post_init__(self) -> None:

@@ -12,8 +12,9 @@ from starlette.types import Receive, Scope, Send
 
 from handlers.gateway.answers import Rendered, entry_answer
 from handlers.gateway.endpoint import Endpoint
-from handlers.gateway.exchange import EXCHANGE, FAULT, Exchange
+from handlers.gateway.exchange import CONNECTION, EXCHANGE, FAULT, Exchange
 from handlers.gateway.faults import Api, Fault
+from handlers.gateway.guard import Guard
 from handlers.gateway.pages import Page
 from handlers.gateway.reply import Reply
 from handlers.gateway.routing import canonical_path, routed
@@ -26,7 +27,8 @@ log = logging.getLogger("gatehouse.gateway")
 class Listener:
     """Serves what the documents put on the listener `name`, and `pages` beside it.
 
-    The first of `apis` gives its problem shape to paths under no other's prefix.
+    The first of `apis` gives its problem shape to paths under no other's prefix. Where one has a guard for this
+    listener, it stands before all but the pages.
     """
 
     def __init__(
@@ -35,6 +37,7 @@ class Listener:
         self.name = name
         self._apis = apis
         self._pages = pages
+        self._guard = Guard.of(apis, name)
         self._metrics = metrics
         self._request_log = request_log
         endpoints = {
@@ -57,13 +60,20 @@ class Listener:
                 await self._fault(Fault.MALFORMED, scope["path"], exchange.trace_id).send(reply)
             else:
                 scope["path"] = canonical_path(scope["raw_path"])
-                await self._app(scope, receive, reply)
+                refusal = await self._refusal(exchange)
+                await (refusal.send(reply) if refusal else self._app(scope, receive, reply))
         finally:
-            # The exchange holds the scope: left in it, each request would be a cycle that waits for the collector.
+            # Both hold the scope: left in it, each request would be a cycle that waits for the collector.
             del scope[EXCHANGE]
+            scope.pop(CONNECTION, None)
             seconds = (reply.ended or time.perf_counter()) - exchange.started
             self._metrics.answered(exchange.operation, reply.status, seconds)
             self._request_log.answered(exchange, self.name, reply.status, seconds)
+
+    async def _refusal(self, exchange: Exchange) -> Rendered | None:
+        if self._guard is None or exchange.scope["path"] in self._pages:
+            return None
+        return await self._guard.refusal(exchange)
 
     async def _unrouted(self, scope: Scope, _: Receive, send: Send) -> None:
         exchange: Exchange = scope[EXCHANGE]

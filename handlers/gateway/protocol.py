@@ -7,7 +7,10 @@ refuses.
 from __future__ import annotations
 
 import asyncio
+import os
+import socket
 import ssl
+import sys
 from collections.abc import Mapping
 from enum import Enum
 from itertools import chain
@@ -17,13 +20,19 @@ from httptools import HttpParserError, HttpParserUpgrade
 from uvicorn._types import ASGI3Application
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from handlers.gateway.exchange import FAULT, TARGET
+from handlers.gateway.exchange import CONNECTION, FAULT, TARGET
 
 HEADER_SECONDS: Final = 10.0
 BODY_SECONDS: Final = 30.0
 # So long is waited for a client to confirm the end of its TLS session, and at the stop for the rest of a body.
 STOP_SECONDS: Final = 1.0
 HEADER_BYTES: Final = 65_536
+# An answer of which a client takes nothing for so long is cut off; so many bytes of it wait here at most, beside the
+# last that came. By itself TLS would let eight times as many wait.
+TAKE_SECONDS: Final = 60.0
+WAITING_BYTES: Final = 65_536
+# Where Linux has in a connection's state how many bytes the other end has confirmed (struct tcp_info).
+_CONFIRMED: Final = slice(120, 128)
 
 _TLS_VERSIONS: Final[Mapping[str, int]] = {"TLSv1.2": 0x0303, "TLSv1.3": 0x0304}
 
@@ -46,10 +55,13 @@ class GatewayProtocol(HttpToolsProtocol):
     _progressed = False
     _overhead = 0
     _answering: RequestResponseCycle | None = None
+    _stalled: asyncio.TimerHandle | None = None
+    _stopping = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Note the client's certificate and start waiting for a first request."""
         super().connection_made(transport)
+        transport.set_write_buffer_limits(high=WAITING_BYTES)
         tls_object = transport.get_extra_info("ssl_object")
         if tls_object is not None:
             self._tls = _tls_extension(tls_object)
@@ -61,6 +73,7 @@ class GatewayProtocol(HttpToolsProtocol):
         uvicorn tells the end to the last request that was read; the one that is being answered may be another.
         """
         self._expect(None)
+        self._go_on_taking()
         if self._answering is not None:
             self._answering.disconnected = True
             self._answering.message_event.set()
@@ -83,10 +96,46 @@ class GatewayProtocol(HttpToolsProtocol):
     def shutdown(self) -> None:
         """End the connection with the request that it carries; one that is not whole soon is given up."""
         super().shutdown()
+        self._stopping = True
         if self._phase is _Phase.BODY:
             self._expect(STOP_SECONDS)
         elif self.transport.is_closing():
             self._abort_soon()
+        if self.flow.write_paused:
+            self.pause_writing()
+
+    def hang_up(self) -> None:
+        """End the connection although its answer has no end; what of that is on its way has a moment to leave."""
+        if self._stopping:
+            self.transport.abort()
+        else:
+            self.transport.close()
+            self._abort_soon()
+
+    def pause_writing(self) -> None:
+        """Hold up the answer, and cut it off where the client takes nothing of it for too long."""
+        super().pause_writing()
+        self._go_on_taking()
+        self._watch(STOP_SECONDS if self._stopping else TAKE_SECONDS)
+
+    def resume_writing(self) -> None:
+        """Go on with the answer."""
+        super().resume_writing()
+        self._go_on_taking()
+
+    def _watch(self, seconds: float) -> None:
+        self._stalled = self.loop.call_later(seconds, self._stall, seconds, _confirmed(self.transport))
+
+    def _stall(self, seconds: float, confirmed: int) -> None:
+        if _confirmed(self.transport) > confirmed:
+            self._watch(seconds)
+        else:
+            self.transport.abort()
+
+    def _go_on_taking(self) -> None:
+        if self._stalled is not None:
+            self._stalled.cancel()
+            self._stalled = None
 
     def _abort_soon(self) -> None:
         self._expect(None)
@@ -137,6 +186,7 @@ class GatewayProtocol(HttpToolsProtocol):
         super().on_message_begin()
         if self._tls is not None:
             self.scope.setdefault("extensions", {})["tls"] = self._tls
+        self.scope[CONNECTION] = self  # type: ignore[typeddict-unknown-key]
         self._phase = _Phase.HEADER
         self._progressed = True
 
@@ -194,7 +244,8 @@ class GatewayProtocol(HttpToolsProtocol):
         if self.pipeline:
             self.flow.pause_reading()
         # A TLS session that ends takes and drops whatever still comes, for half a minute.
-        if self._tls is not None and self._phase is _Phase.BODY and self.transport.is_closing():
+        late = self._stopping or self._phase is _Phase.BODY
+        if self._tls is not None and late and self.transport.is_closing():
             self._abort_soon()
 
     def _refuse(self) -> None:
@@ -231,6 +282,16 @@ class GatewayProtocol(HttpToolsProtocol):
         self.transport.close()
         if self._tls is not None:
             self._abort_soon()
+
+
+def _confirmed(transport: asyncio.Transport) -> int:
+    """Return how many bytes the other end has taken so far, where the system tells, else 0."""
+    try:
+        with socket.socket(fileno=os.dup(transport.get_extra_info("socket").fileno())) as connection:
+            state = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
+    except (AttributeError, OSError):
+        return 0
+    return int.from_bytes(state[_CONFIRMED], sys.byteorder)
 
 
 def _tls_extension(tls_object: ssl.SSLObject) -> dict[object, object]:
