@@ -46,8 +46,11 @@ class Bodies:
     def __init__(self, contract: Mapping[str, Any], body: Body, describer: Describer) -> None:
         self._body = body
         loads = strict_json.loads_canonical if body.canonical else strict_json.loads
-        self._readers: dict[str, tuple[Callable[[bytes], Any], Draft202012Validator]] = {
-            media_type: (loads if is_json(media_type) else _text, validator(contract, pointer))
+        self._readers: dict[str, tuple[Callable[[bytes], Any], Draft202012Validator | None]] = {
+            media_type: (
+                loads if is_json(media_type) else _text,
+                None if pointer is None else validator(contract, pointer),
+            )
             for media_type, pointer in body.media_types.items()
         }
         self._describer = describer
@@ -84,7 +87,7 @@ class Bodies:
             value = loads(raw)
         except strict_json.NotStrictJson as fault:
             raise BytesFault(str(fault)) from None
-        if not check.is_valid(value):
+        if check is not None and not check.is_valid(value):
             raise SchemaFault(self._findings(check, value, len(raw)))
         try:
             return msgspec.convert(value, self._body.model)

@@ -38,13 +38,16 @@ class ParameterContract:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BodyContract:
-    """A request body; `media_types` maps each to the pointer of its schema, `annotation` is what all of them become."""
+    """A request body; `annotation` is what all of its media types become.
+
+    `media_types` maps each to the pointer of its schema, or to None where that is not one of the body as it is.
+    """
 
     required: bool
     limit: int
     canonical: bool
     problem: str | None
-    media_types: dict[str, str]
+    media_types: dict[str, str | None]
     annotation: str
 
 

@@ -94,6 +94,7 @@ def test_a_body_of_two_media_types_is_a_model_or_text_and_says_which() -> None:
     body = put_good.OPERATION.body
     assert body is not None
     assert list(body.media_types) == ["application/json", "application/yaml"]
+    assert body.media_types["application/yaml"] is None
     assert msgspec.convert({"name": "tea"}, body.model) == Good(name="tea")
     request = put_good.Request(
         good="tea", body="name: tea\n", raw_body=b"name: tea\n", content_type="application/yaml", trace_id="0" * 32

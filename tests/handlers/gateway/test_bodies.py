@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from generated.runtime import Body
 from handlers.gateway import bodies
-from handlers.gateway.bodies import parse_media_type
+from handlers.gateway.bodies import Bodies, BytesFault, parse_media_type
+from handlers.gateway.schemas import Describer
 from tests.handlers.gateway.certificates import Certificates
 from tests.handlers.gateway.serving import JSON, OPERATOR, Served, over_tls
 from tests.handlers.gateway.small_api import Item, Label, Note
@@ -190,6 +192,16 @@ def test_text_is_utf_8_and_held_to_its_schema(control: Served) -> None:
     assert control.ask("PUT", "/v1/settings", fields, b"\xff").json["detail"] == "The body is not UTF-8."
     answer = control.ask("PUT", "/v1/settings", fields, b"a" * 101)
     assert answer.json["detail"] == "The body does not satisfy the document: is too long."
+
+
+def test_text_without_a_schema_of_its_own_is_left_to_the_handler() -> None:
+    body = Body(
+        required=True, limit=9, canonical=False, problem=None, media_types={"application/yaml": None}, model=Note | str
+    )
+    read = Bodies({}, body, Describer({})).decode
+    assert read(b"a: 1", "application/yaml") == "a: 1"
+    with pytest.raises(BytesFault, match="UTF-8"):
+        read(b"\xff", "application/yaml")
 
 
 @pytest.mark.parametrize(

@@ -172,16 +172,33 @@ def read_body(operation: Node) -> BodyContract | None:
         limit=body.integer("x-body-limit"),
         canonical=body.flag("x-canonical-json"),
         problem=body.optional_text("x-problem"),
-        media_types={name: schema.pointer for name, schema in media.items()},
+        media_types={
+            name: schema.pointer if _is_json(name) or _is_text(schema) else None for name, schema in media.items()
+        },
         annotation=union([content_type(name, schema) for name, schema in media.items()]),
     )
 
 
 def content_type(media_type: str, schema: Node) -> str:
-    """Return the Python type of a body of `media_type`: the model of JSON, else text."""
-    subtype = media_type.partition("/")[2]
-    if subtype == "json" or subtype.endswith("+json"):
+    """Return the Python type of a body of `media_type`: the model of JSON, else text.
+
+    YAML is text, too; its schema may be that of what it stands for, to which its handler holds it.
+    """
+    if _is_json(media_type):
         return annotation(schema)
-    if merged(schema).get("type") != "string":
+    if not _is_text(schema) and not _is_of(media_type, "yaml"):
         raise schema.refuse(f"{media_type} is text to a handler: its schema must be of type string")
     return "str"
+
+
+def _is_json(media_type: str) -> bool:
+    return _is_of(media_type, "json")
+
+
+def _is_of(media_type: str, syntax: str) -> bool:
+    """Tell whether a media type is of a structured syntax (RFC 6839, RFC 9512)."""
+    return media_type.endswith((f"/{syntax}", f"+{syntax}"))
+
+
+def _is_text(schema: Node) -> bool:
+    return bool(merged(schema).get("type") == "string")

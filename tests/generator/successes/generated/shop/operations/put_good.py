@@ -78,7 +78,7 @@ OPERATION: Final = Operation(
         problem=None,
         media_types={
             "application/json": "/paths/~1goods~1{good}/put/requestBody/content/application~1json/schema",
-            "application/yaml": "/paths/~1goods~1{good}/put/requestBody/content/application~1yaml/schema",
+            "application/yaml": None,
         },
         model=Good | str,
     ),
