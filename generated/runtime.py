@@ -105,13 +105,16 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Body:
-    """A request body: its limit in bytes, the schema pointer of each media type, and the type that it becomes."""
+    """A request body: its limit in bytes, the schema pointer of each media type, and the type that it becomes.
+
+    There is no pointer for text whose schema is that of what it stands for: its handler holds it to that.
+    """
 
     required: bool
     limit: int
     canonical: bool
     problem: str | None
-    media_types: Mapping[str, str]
+    media_types: Mapping[str, str | None]
     model: Any
 
 

@@ -4,7 +4,8 @@
 
 Stores a configuration in place of the one before. JSON and YAML have the same structure: a `node.yaml` can be
 sent as it is. It is stored as it was sent, and the answer gives it back in the media type of the request,
-whatever `Accept` says.
+whatever `Accept` says. YAML is UTF-8 and one document; its keys stand in it once, and there are neither anchors
+nor tags.
 
 Everything that is wrong with it is told in one answer, each fault at its place. Beyond the schema: a disk's
 `confirm` is its `device`; no interface and no device is listed twice; the gateway is another address of the
@@ -108,7 +109,7 @@ OPERATION: Final = Operation(
         problem="INVALID_CONFIG",
         media_types={
             "application/json": "/paths/~1v1~1installer~1config/put/requestBody/content/application~1json/schema",
-            "application/yaml": "/paths/~1v1~1installer~1config/put/requestBody/content/application~1yaml/schema",
+            "application/yaml": None,
         },
         model=Config | str,
     ),
