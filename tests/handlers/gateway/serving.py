@@ -9,13 +9,14 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, Self, cast
 
 import uvloop
 from starlette.types import ASGIApp
 
+from handlers.gateway.faults import Api
 from handlers.gateway.listener import Listener
 from handlers.gateway.pages import document_pages, metrics_page
 from handlers.gateway.server import Bound, Server, bind
@@ -31,23 +32,29 @@ DOCUMENTS: Final[Mapping[str, bytes]] = {
 }
 
 
-def new_listener(name: str, shop: Shop, metrics: Metrics, request_log: RequestLog) -> Listener:
-    """Return a listener with both documents and the pages beside them."""
+def new_listener(name: str, apis: Sequence[Api], metrics: Metrics, request_log: RequestLog) -> Listener:
+    """Return a listener with some documents and the pages beside them."""
     pages = document_pages(DOCUMENTS) | {"/metrics": metrics_page(metrics.render)}
-    return Listener(name, small_apis(shop), pages, metrics, request_log)
+    return Listener(name, apis, pages, metrics, request_log)
 
 
 class Served:
-    """One listener, or `app` in its place, from `with` to the end of the block."""
+    """One listener, of `apis` or the two small ones, or `app` in its place, from `with` to the end of the block."""
 
-    def __init__(self, name: str = "control", tls: ssl.SSLContext | None = None, app: ASGIApp | None = None) -> None:
+    def __init__(
+        self,
+        name: str = "control",
+        tls: ssl.SSLContext | None = None,
+        app: ASGIApp | None = None,
+        apis: Sequence[Api] = (),
+    ) -> None:
         self.shop = Shop()
         self.metrics = Metrics()
         self.log = io.StringIO()
         self.request_log = RequestLog(self.log)
         self._socket = bind("127.0.0.1", 0)
         self.port: int = self._socket.getsockname()[1]
-        listener = app or new_listener(name, self.shop, self.metrics, self.request_log)
+        listener = app or new_listener(name, apis or small_apis(self.shop), self.metrics, self.request_log)
         self.server = Server(Bound(cast("Listener", listener), self._socket, tls))
         self.loop: asyncio.AbstractEventLoop
         self._started = threading.Event()
@@ -90,7 +97,8 @@ class Served:
 
     def lines(self) -> list[dict[str, Any]]:
         """Return the request log so far, oldest line first."""
-        self._in_loop(self.request_log.flush)
+        if self._thread.is_alive():
+            self._in_loop(self.request_log.flush)
         return [json.loads(line) for line in self.log.getvalue().splitlines()]
 
     def wait_until(self, condition: Callable[[], bool]) -> None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from handlers.gateway.answers import entry_answer, is_json, problem_answer, renderers
+from handlers.gateway.answers import Rendered, entry_answer, is_json, problem_answer, renderers
 from handlers.gateway.faults import Finding
 from tests.handlers.gateway.serving import JSON, OPERATOR, Served
 from tests.handlers.gateway.small_api import (
@@ -68,7 +68,9 @@ def test_a_header_field_that_would_break_the_answer_is_refused(value: str) -> No
 
 
 def test_a_success_has_no_code() -> None:
-    assert PUT_ITEM[Ok](Ok(body=Echo(values={}))).code == ""
+    rendered = PUT_ITEM[Ok](Ok(body=Echo(values={})))
+    assert isinstance(rendered, Rendered)
+    assert rendered.code == ""
 
 
 def test_a_raised_problem_has_its_members_in_the_order_of_their_names() -> None:

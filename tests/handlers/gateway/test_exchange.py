@@ -11,7 +11,7 @@ import pytest
 from handlers.gateway.exchange import Exchange, request_target, trace_id
 from handlers.gateway.telemetry import Metrics, RequestLog
 from tests.handlers.gateway.serving import JSON, OPERATOR, Served, ends, new_listener
-from tests.handlers.gateway.small_api import Shop
+from tests.handlers.gateway.small_api import Shop, small_apis
 from tests.support.wire import message
 
 ITEM = json.dumps({"name": "lamp", "count": 3}).encode()
@@ -173,7 +173,7 @@ def test_the_target_is_the_same_bytes_through_a_socket_and_through_the_test_tran
 ) -> None:
     assert control.ask("PUT", target, FIELDS, ITEM).status == 200
     shop = Shop()
-    listener = new_listener("control", shop, Metrics(), RequestLog(io.StringIO()))
+    listener = new_listener("control", small_apis(shop), Metrics(), RequestLog(io.StringIO()))
 
     async def ask() -> int:
         async with httpx.AsyncClient(transport=httpx.ASGITransport(listener), base_url="http://shop.test") as client:

@@ -9,6 +9,7 @@ import socket
 import ssl
 import subprocess
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from starlette.types import Receive, Scope, Send
 
 from handlers.gateway import protocol
 from handlers.gateway.answers import Rendered
-from handlers.gateway.exchange import FAULT
+from handlers.gateway.exchange import CONNECTION, FAULT
 from handlers.gateway.protocol import GatewayProtocol
 from tests.handlers.gateway.certificates import Certificates
 from tests.handlers.gateway.serving import JSON, OPERATOR, Served, ends, over_tls
@@ -606,3 +607,41 @@ def test_a_resumed_session_still_has_its_certificate(
 def test_a_connection_without_tls_has_no_extension(control: Served) -> None:
     assert control.ask("GET", "/v1/door", OPERATOR).status == 200
     assert control.shop.tls is None
+
+
+class Large:
+    """An application whose answers are too long to be taken at once."""
+
+    taken: GatewayProtocol
+
+    async def __call__(self, scope: Scope, _: Receive, send: Send) -> None:
+        self.taken = scope[CONNECTION]
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": bytes(16 << 20), "more_body": True})
+        await send({"type": "http.response.body", "body": b"the last"})
+
+
+def test_an_answer_that_is_taken_little_by_little_is_not_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(protocol, "TAKE_SECONDS", 0.2)
+    app = Large()
+    with Served(app=app) as served, served.wire() as wire:
+        wire.write(FIRST)
+        wire.read("HEAD")
+        served.wait_until(lambda: app.taken.flow.write_paused)
+        paused = time.monotonic()
+        # Slowly, but for several times as long as a client may take nothing.
+        while time.monotonic() < paused + 0.6:
+            wire.socket.recv(1 << 17)
+            time.sleep(0.02)
+        assert app.taken.flow.write_paused
+        end = b""
+        while not end.endswith(b"the last\r\n0\r\n\r\n"):
+            end = end[-50:] + wire.socket.recv(1 << 20)
+
+
+def test_an_answer_of_which_nothing_is_taken_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(protocol, "TAKE_SECONDS", 0.1)
+    with Served(app=Large()) as served, served.wire() as wire:
+        wire.write(FIRST)
+        served.wait_until(lambda: bool(served.server.server_state.connections))
+        served.wait_until(lambda: not served.server.server_state.connections)

@@ -17,7 +17,7 @@ from handlers.gateway.server import Bound, bind, serve
 from handlers.gateway.telemetry import Metrics, RequestLog, configure_logging
 from tests.handlers.gateway.certificates import Certificates
 from tests.handlers.gateway.serving import new_listener
-from tests.handlers.gateway.small_api import Open, Shop
+from tests.handlers.gateway.small_api import Open, Shop, small_apis
 
 
 class Waiting(Shop):
@@ -43,7 +43,8 @@ async def run(folder: Path) -> None:
     sockets = {name: bind("127.0.0.1", 0) for name in ("control", "join")}
     tls = {"control": None, "join": Certificates(folder).server()}
     listeners = [
-        Bound(new_listener(name, shop, metrics, request_log), opened, tls[name]) for name, opened in sockets.items()
+        Bound(new_listener(name, small_apis(shop), metrics, request_log), opened, tls[name])
+        for name, opened in sockets.items()
     ]
     print(json.dumps({name: opened.getsockname()[1] for name, opened in sockets.items()}), flush=True)  # noqa: T201 - see above.
     await serve(listeners, shop.stopping.set)
