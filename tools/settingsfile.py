@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import yaml
 
-from handlers.coordinator.workflows.yaml_reader import (
+from handlers.gateway.yaml_reader import (
     Document,
     Fault,
     Path,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from handlers.coordinator.workflows.yaml_reader import Document, Fault, Path, Place, UnreadableError, read_document
+from handlers.gateway.yaml_reader import Document, Fault, Path, Place, UnreadableError, read_document
 
 MOST_SECONDS: Final = 86_400
 _MEMBERS: Final = ("name", "run", "timeoutSeconds")

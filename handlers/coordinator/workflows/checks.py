@@ -12,7 +12,7 @@ from handlers.coordinator.workflows.format import EVENT_SCOPE, check_format
 from handlers.coordinator.workflows.graph import check_graph, objects
 from handlers.coordinator.workflows.mapping import Mapping, RefusedMappingError, compile_mapping
 from handlers.coordinator.workflows.schema import check_schema
-from handlers.coordinator.workflows.yaml_reader import Fault, Path
+from handlers.gateway.yaml_reader import Fault, Path
 
 # The members of a step that are mappings, by the step's type; those of a choice are in its cases.
 _MAPPINGS: Final[Names[str, tuple[str, ...]]] = {

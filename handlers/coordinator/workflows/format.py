@@ -30,7 +30,7 @@ from typing import Any, Final
 from jsonschema_rs import Draft202012Validator, ValidationError, ValidationErrorKind
 
 from handlers.coordinator.workflows.cel_source import Scope
-from handlers.coordinator.workflows.yaml_reader import Fault, Path
+from handlers.gateway.yaml_reader import Fault, Path
 
 # The longest run: ten years.
 MAX_DEADLINE_SECONDS: Final = 315_360_000

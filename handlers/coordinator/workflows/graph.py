@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from handlers.coordinator.workflows.cel_source import Scope
 from handlers.coordinator.workflows.format import RESULT_MEMBERS, RUN_MEMBERS
-from handlers.coordinator.workflows.yaml_reader import Fault, Path
+from handlers.gateway.yaml_reader import Fault, Path
 
 
 class Edge(NamedTuple):

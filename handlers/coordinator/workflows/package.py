@@ -12,7 +12,7 @@ import rfc8785
 
 from handlers.coordinator.workflows.digest import digest_of_text
 from handlers.coordinator.workflows.workflow import RefusedWorkflowError, Workflow, compile_workflow
-from handlers.coordinator.workflows.yaml_reader import (
+from handlers.gateway.yaml_reader import (
     MAX_BYTES,
     Document,
     Fault,

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from jsonschema_rs import Draft202012Validator, RegexOptions, ValidationError
 
-from handlers.coordinator.workflows.yaml_reader import Fault, Path
+from handlers.gateway.yaml_reader import Fault, Path
 
 MAX_SCHEMAS: Final = 1_000
 MAX_EXPANDED: Final = 5_000

@@ -12,7 +12,7 @@ from handlers.coordinator.workflows.checks import check_definition
 from handlers.coordinator.workflows.digest import digest_of
 from handlers.coordinator.workflows.mapping import Mapping, compile_mapping
 from handlers.coordinator.workflows.schema import compile_schema
-from handlers.coordinator.workflows.yaml_reader import Fault, Path
+from handlers.gateway.yaml_reader import Fault, Path
 
 NOTHING: Final = compile_mapping({}, {})
 

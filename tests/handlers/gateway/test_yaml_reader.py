@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from handlers.coordinator.workflows.yaml_reader import (
+from handlers.gateway.yaml_reader import (
     MAX_BYTES,
     MAX_LEVELS,
     Document,
@@ -196,3 +196,46 @@ def test_a_fault_is_placed_at_its_value_its_name_or_what_should_have_it() -> Non
     assert document.place(Fault(("steps", "one", "z", 3), "", key=True)) == (3, 3)
     assert document.place(Fault((), "", key=True)) == (1, 1)
     assert document.place(Fault(("zzz",), "", key=True)) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ("a: {b: [1, yes]}", ("a", "b", 1)),
+        ("a: {b: 1, b: 2}", ("a", "b")),
+        ("a: [{b: &x 1}]", ("a", 0, "b")),
+        ("a: {<<: {b: 1}}", ("a",)),
+        ("a: {1: 2}", ("a",)),
+        ("a: 1\n---\nb: 1", ()),
+        ("a: 1e999", ("a",)),
+    ],
+)
+def test_a_problem_is_that_of_a_value(text: str, path: tuple[str | int, ...]) -> None:
+    assert [problem.path for problem in read(text).problems] == [path]
+
+
+@pytest.mark.parametrize(
+    ("raw", "path"),
+    [
+        (b"a: {b: [1, 2", ("a", "b")),
+        (b"a: 1\nb: c: d", ("b",)),
+        (b"a:\n  - b: 1\n  - b: c: d", ("a", 1, "b")),
+        (b"a:\n- b: 1\n- - c\n  - - d: e: f", ("a", 1, 1, 0, "d")),
+        (b"a:\n\tb: 1", ("a",)),
+        (b"# x: y\na: {b: c: d}\n", ("a",)),
+        (b"a: {\nb: c: d}\n", ("a",)),
+        (b"a:\n  b: 1\n  c: [\n", ("a", "c")),
+        (b"a: \x01", ()),
+        (b"a: \xff", ()),
+        (b"a: " + b"[" * MAX_LEVELS, ("a", *(0,) * (MAX_LEVELS - 1))),
+    ],
+)
+def test_where_reading_ends_the_value_is_told_as_far_as_it_is_known(raw: bytes, path: tuple[str | int, ...]) -> None:
+    with pytest.raises(UnreadableError) as raised:
+        read_document(raw)
+    assert raised.value.path == path
+
+
+def test_a_message_repeats_no_more_than_the_beginning_of_a_name() -> None:
+    name = "n" * 1_000
+    assert problems(f"{name}: 1\n{name}: 2") == [(2, 1, f"{name[:40]!r} stands here twice")]

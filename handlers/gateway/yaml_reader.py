@@ -16,16 +16,18 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import yaml
 
-from handlers.coordinator.workflows.values import UnfitValueError, plain
-
 MAX_BYTES: Final = 262_144
 MAX_LEVELS: Final = 32
+MAX_NUMBER: Final = 2**53 - 1
 
 Path: TypeAlias = tuple[str | int, ...]
 
 _NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _MAX_DIGITS: Final = 40
+# So many characters of a name, or of a word that is not clear, are repeated in a message.
+_SHOWN: Final = 40
 _WORDS: Final[Mapping[str, bool | None]] = {"": None, "null": None, "true": True, "false": False}
+_DASH_OR_NAME: Final = re.compile(r" *(?:(?P<dash>-)(?: |$)|(?P<name>[A-Za-z_][A-Za-z0-9_-]*) *:(?: |$))")
 _LETTER: Final = re.compile(r"\S")
 _IN_SINGLE_QUOTES: Final = re.compile(r"''|\S")
 _UNCLEAR: Final = re.compile(
@@ -51,10 +53,11 @@ class Place(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """What is wrong with the spelling at a place."""
+    """What is wrong with the spelling at a place, and in which value that is."""
 
     place: Place
     message: str
+    path: Path
 
 
 class _Span(NamedTuple):
@@ -66,11 +69,15 @@ class _Span(NamedTuple):
 
 
 class UnreadableError(Exception):
-    """A file that is not YAML, or is beyond a bound; nothing of it is known but the place where that shows."""
+    """A file that is not YAML, or is beyond a bound; nothing of it is known but where that shows.
 
-    def __init__(self, message: str, place: Place) -> None:
+    `path` is the value that was being read there, as far as that is known.
+    """
+
+    def __init__(self, message: str, place: Place, path: Path = ()) -> None:
         super().__init__(message)
         self.place = place
+        self.path = path
 
 
 @dataclass(slots=True)
@@ -122,8 +129,9 @@ def read_document(raw: bytes) -> Document:
     if len(raw) > MAX_BYTES:
         raise UnreadableError(f"a file has at most {MAX_BYTES:,} bytes", Place(1, 1))
     document = Document(_decoded(raw))
+    builder = _Builder(document)
     try:
-        _Builder(document).read()
+        builder.read()
     except yaml.reader.ReaderError as error:
         # libyaml counts the bytes of UTF-8.
         index = len(document.text.encode()[: error.position].decode(errors="ignore"))
@@ -131,7 +139,9 @@ def read_document(raw: bytes) -> Document:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         message = " ".join(filter(None, (error.problem, error.context)))
-        raise UnreadableError(f"not YAML: {message}", document.at(mark.index if mark else 0)) from None
+        index = mark.index if mark else 0
+        path = _nearest(builder.path, document.text, index)
+        raise UnreadableError(f"not YAML: {message}", document.at(index), path) from None
     return document
 
 
@@ -144,40 +154,71 @@ def _decoded(raw: bytes) -> str:
         raise UnreadableError("not UTF-8", before.at(len(before.text))) from None
 
 
+def _nearest(read: Path, text: str, index: int) -> Path:
+    """Return the value in which a character stands, as the lines are indented, unless it is none of what is read.
+
+    The parser looks ahead: what it has told of by then may be many lines before that.
+    """
+    stack: list[tuple[int, str | int]] = []
+    end = text.find("\n", index)
+    for line in text[: len(text) if end < 0 else end].split("\n"):
+        column = 0
+        for match in _DASH_OR_NAME.finditer(line):
+            if match.start() != column:
+                break
+            begin, column = match.start(match.lastgroup or 0), match.end()
+            dash = match.lastgroup == "dash"
+            while stack and (stack[-1][0] > begin or (stack[-1][0] == begin and not dash)):
+                stack.pop()
+            if not dash:
+                stack.append((begin, match["name"]))
+                break
+            before = stack[-1][1] if stack and stack[-1][0] == begin else None
+            if isinstance(before, int):
+                stack[-1] = (begin, before + 1)
+            else:
+                stack.append((begin, 0))
+    path = tuple(part for _, part in stack)
+    return path if path[: len(read)] == read else read
+
+
 class _Builder:
     """Makes values of the parser's events, so that depth is bounded before anything recurses."""
 
     def __init__(self, document: Document) -> None:
         self._document = document
         self._events: Iterator[Any] = iter(yaml.parse(document.text, Loader=yaml.CSafeLoader))
+        # The value that is being read.
+        self.path: Path = ()
 
     def read(self) -> None:
         next(self._events)
         start = next(self._events)
         if isinstance(start, yaml.StreamEndEvent):
-            self._refuse(start, "the file is empty")
+            self._refuse(start, (), "the file is empty")
             return
         if start.version or start.tags:
-            self._refuse(start, "directives are not read")
+            self._refuse(start, (), "directives are not read")
         self._document.value = self._value(next(self._events), (), MAX_LEVELS)
         next(self._events)
         if not isinstance(rest := next(self._events), yaml.StreamEndEvent):
-            self._refuse(rest, "a second document: each workflow has a file of its own")
+            self._refuse(rest, (), "a second document: each has a file of its own")
 
     def _value(self, event: Any, path: Path, levels: int) -> Any:
+        self.path = path
         self._document.spans[path] = self._span(event)
         if isinstance(event, yaml.AliasEvent):
-            self._refuse(event, "aliases are not read: write the value again")
+            self._refuse(event, path, "aliases are not read: write the value again")
             return None
         if event.anchor is not None:
-            self._refuse(event, "anchors are not read: nothing may refer to them")
+            self._refuse(event, path, "anchors are not read: nothing may refer to them")
         if event.tag is not None:
-            self._refuse(event, "tags are not read")
+            self._refuse(event, path, "tags are not read")
         if isinstance(event, yaml.ScalarEvent):
-            return self._scalar(event)
+            return self._scalar(event, path)
         if levels == 0:
             place = self._document.at(event.start_mark.index)
-            raise UnreadableError(f"a file has at most {MAX_LEVELS} levels", place)
+            raise UnreadableError(f"a file has at most {MAX_LEVELS} levels", place, path)
         if isinstance(event, yaml.SequenceStartEvent):
             return self._array(path, levels)
         return self._object(path, levels)
@@ -195,53 +236,57 @@ class _Builder:
         items: list[Any] = []
         while not isinstance(event := next(self._events), yaml.SequenceEndEvent):
             items.append(self._value(event, (*path, len(items)), levels - 1))
+            self.path = path
         return items
 
     def _object(self, path: Path, levels: int) -> dict[str, Any]:
         members: dict[str, Any] = {}
         while not isinstance(event := next(self._events), yaml.MappingEndEvent):
             name = self._name(event, path, levels)
+            self.path = path if name is None else (*path, name)
             if name in members:
-                self._refuse(event, f"{name!r} stands here twice")
+                self._refuse(event, self.path, f"{name[:_SHOWN]!r} stands here twice")
             if name is None or name in members:
                 # The value has no place of its own, but what is wrong in it is told all the same.
                 self._value(next(self._events), (*path, -1), levels - 1)
-                continue
-            self._document.names[*path, name] = event.start_mark.index
-            members[name] = self._value(next(self._events), (*path, name), levels - 1)
+            else:
+                self._document.names[self.path] = event.start_mark.index
+                members[name] = self._value(next(self._events), self.path, levels - 1)
+            self.path = path
         return members
 
     def _name(self, event: Any, path: Path, levels: int) -> str | None:
         known = len(self._document.problems)
         name = self._value(event, (*path, -1), levels - 1)
         if name == "<<" and not event.style:
-            self._refuse(event, "merge keys are not read: write the members again")
+            self._refuse(event, path, "merge keys are not read: write the members again")
         elif isinstance(name, str):
             return name
         elif len(self._document.problems) == known:
-            self._refuse(event, "the name of a member is text: put it in quotes")
+            self._refuse(event, path, "the name of a member is text: put it in quotes")
         return None
 
-    def _scalar(self, event: Any) -> Any:
+    def _scalar(self, event: Any, path: Path) -> Any:
         text: str = event.value
         if event.style:
             return text
         if text in _WORDS:
             return _WORDS[text]
         if len(text) <= _MAX_DIGITS and _NUMBER.fullmatch(text):
-            return self._number(event, text)
+            return self._number(event, path, text)
         if _UNCLEAR.fullmatch(text):
-            return self._refuse(
-                event, f"{text[:40]!r} is not the same to every reader: put it in quotes or write it as JSON"
-            )
+            message = f"{text[:_SHOWN]!r} is not the same to every reader: put it in quotes or write it as JSON"
+            self._refuse(event, path, message)
+            return None
         return text
 
-    def _number(self, event: Any, text: str) -> Any:
-        try:
-            return plain(int(text) if text.lstrip("-").isdigit() else float(text))
-        except UnfitValueError as error:
-            self._refuse(event, f"the value {error}")
+    def _number(self, event: Any, path: Path, text: str) -> int | float | None:
+        """Read a number; a whole one is an integer, as in canonical JSON."""
+        value = float(text)
+        if not -MAX_NUMBER <= value <= MAX_NUMBER:
+            self._refuse(event, path, "the value has a number beyond 2^53-1")
             return None
+        return int(value) if value.is_integer() else value
 
-    def _refuse(self, event: Any, message: str) -> None:
-        self._document.problems.append(Problem(self._document.at(event.start_mark.index), message))
+    def _refuse(self, event: Any, path: Path, message: str) -> None:
+        self._document.problems.append(Problem(self._document.at(event.start_mark.index), message, path))
