@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol, TypeAlias
 
@@ -15,6 +15,7 @@ from handlers.steps.plan import Command
 
 # From SIGTERM to SIGKILL.
 GRACE_SECONDS: Final = 5.0
+HURRIED_GRACE_SECONDS: Final = 1.0
 # What a command had in its pipe when it ended is read at once; who else still writes to it has so long.
 REST_SECONDS: Final = 0.0
 # How often, and after which pauses, those are looked at that the command has started and that outlive it.
@@ -45,15 +46,16 @@ class Surroundings:
     """Where a command runs, and how it is ended.
 
     `mark` is the file by which a process that comes after a killed one finds the command, `giving_up` an event that
-    ends it before its time.
+    ends it before its time, and in a hurry.
     """
 
     environment: Mapping[str, str]
     mark: Path
     folder: Path | None = None
     grace_seconds: float = GRACE_SECONDS
+    hurried_grace_seconds: float = HURRIED_GRACE_SECONDS
     rest_seconds: float = REST_SECONDS
-    giving_up: asyncio.Event | None = None
+    giving_up: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 async def run(command: Command, around: Surroundings, lines: Lines, take: Take) -> None:
@@ -125,7 +127,7 @@ class _Running:
 
     async def _limited(self) -> str:
         """Wait until the command has ended by itself, or end it in time or when it is given up, and say why."""
-        given_up = asyncio.create_task(_set(self._around.giving_up))
+        given_up = asyncio.create_task(self._around.giving_up.wait())
         try:
             await asyncio.wait(
                 {self._exited, given_up},
@@ -144,9 +146,11 @@ class _Running:
         """End a command that still runs, and its whole group: it is asked first."""
         if self._exited.done():
             return
+        around = self._around
         self._signal(signal.SIGTERM)
         try:
-            await asyncio.wait({self._exited}, timeout=self._around.grace_seconds)
+            seconds = around.hurried_grace_seconds if around.giving_up.is_set() else around.grace_seconds
+            await asyncio.wait({self._exited}, timeout=seconds)
             for _ in range(_LAST_LOOKS):
                 if not self._signal(0):
                     break
@@ -206,8 +210,3 @@ class _Running:
         finally:
             loop.remove_reader(self._reading)
             readable.cancel()
-
-
-async def _set(event: asyncio.Event | None) -> None:
-    """Wait for an event that may never come."""
-    await (event or asyncio.Event()).wait()
