@@ -42,7 +42,7 @@ def marked(file: Path) -> Iterator[Mark]:
 
 async def end(file: Path, *, grace_seconds: float) -> None:
     """End the process group that holds the mark which a killed process left, if it still runs: it is asked first."""
-    with contextlib.suppress(FileNotFoundError), file.open() as mark:
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError), file.open() as mark:
         group = mark.read()
         if not group.isdecimal() or _free(mark.fileno()):
             return

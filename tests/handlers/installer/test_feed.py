@@ -71,7 +71,7 @@ async def test_no_reader_misses_or_repeats_an_event_wherever_it_begins(
     monkeypatch.setattr(feed_module, "RECENT_BYTES", recent_bytes)
     choice = random.Random(4)
     readers: list[tuple[int, asyncio.Task[Reading]]] = []
-    for number in range(100):
+    for number in range(40):
         await source.tell(*lines(choice.randrange(1, 20)))
         after = choice.randrange(source.feed.last + 1)
         readers.append((after, (await reading(source.feed, after))[1]))
