@@ -31,9 +31,12 @@ SETTINGS: Final = """\
 # GATEHOUSE_CONTROL_BIND, GATEHOUSE_INSTALLER_BIND, GATEHOUSE_JOIN_BIND, GATEHOUSE_DATABASE_URL, GATEHOUSE_NODE, …
 control:
   bind: 127.0.0.1:8080
-# For a listener to come, with its document.
+
+# Where this machine is installed, over TLS with the certificate ca/installer.pem, by whoever has the code in
+# install.code. Where there is nothing to tell, the stream of an install shows every commentSeconds that it lives.
 installer:
   bind: 127.0.0.1:9443
+  commentSeconds: 15
 
 # Where nodes join, over TLS with the certificate ca/join.pem. With tls: false something in front of it ends TLS, and
 # trustedProxies has the addresses or networks from which its Client-Cert header (RFC 9440) is believed.
@@ -68,8 +71,10 @@ connections: {}
 """
 
 INSTALL_PLAN: Final = """\
-# What an install does: each step runs in this folder, without a shell of its own. GATEHOUSE_NODE_YAML is the file with
-# the node's config, GATEHOUSE_ATTEMPT the number of the attempt.
+# What an install does, read anew for each attempt: one step after the other, each a command that runs in this folder,
+# without a shell of its own. GATEHOUSE_NODE_YAML is the file with the node's config as it stood when the attempt began,
+# GATEHOUSE_ATTEMPT the attempt's number. What a command writes is told line by line; where one ends with another code
+# than 0, or not within timeoutSeconds, the attempt has failed.
 steps:
   - name: check-config
     run:
@@ -81,13 +86,21 @@ steps:
     run:
       - sh
       - -ec
-      - mkdir -p "install/$GATEHOUSE_ATTEMPT"; cp -v "$GATEHOUSE_NODE_YAML" "install/$GATEHOUSE_ATTEMPT/node.yaml"
+      - |
+        mkdir -p "install/$GATEHOUSE_ATTEMPT"
+        cd "install/$GATEHOUSE_ATTEMPT"
+        cp -v "$GATEHOUSE_NODE_YAML" node.yaml
+        sha256sum node.yaml | tee SHA256SUMS
     timeoutSeconds: 60
   - name: verify-files
     run:
       - sh
       - -ec
-      - cmp "$GATEHOUSE_NODE_YAML" "install/$GATEHOUSE_ATTEMPT/node.yaml"; echo verified
+      - |
+        cd "install/$GATEHOUSE_ATTEMPT"
+        sha256sum -c SHA256SUMS
+        cmp "$GATEHOUSE_NODE_YAML" node.yaml
+        echo verified
     timeoutSeconds: 60
 """
 

@@ -9,9 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
-import yaml
 from cryptography.x509 import load_pem_x509_certificate
 
+from handlers.installer.plan import load
 from tools import state
 from tools.state import HeldError, StateError, StateFolder
 
@@ -102,11 +102,9 @@ def test_the_listeners_certificates_are_usable_with_their_keys(folder: StateFold
         context.load_cert_chain(folder.server_certificate(listener), folder.server_key(listener))
 
 
-def test_the_install_plan_has_named_steps_that_run_commands(folder: StateFolder) -> None:
+def test_the_install_plan_is_one_that_the_installer_reads(folder: StateFolder) -> None:
     make(folder)
-    plan = yaml.safe_load(folder.install_plan.read_text())
-    assert [sorted(step) for step in plan["steps"]] == [["name", "run", "timeoutSeconds"]] * len(plan["steps"])
-    assert all(isinstance(argument, str) for step in plan["steps"] for argument in step["run"])
+    assert [step.name for step in load(folder.install_plan)] == ["check-config", "stage-files", "verify-files"]
 
 
 def test_the_install_plans_steps_run_to_their_end(folder: StateFolder, tmp_path: Path) -> None:
@@ -114,8 +112,8 @@ def test_the_install_plans_steps_run_to_their_end(folder: StateFolder, tmp_path:
     config = tmp_path / "node.yaml"
     config.write_text("role: founder\n")
     environment = {**os.environ, "GATEHOUSE_NODE_YAML": str(config), "GATEHOUSE_ATTEMPT": "1"}
-    for step in yaml.safe_load(folder.install_plan.read_text())["steps"]:
-        subprocess.run(step["run"], cwd=folder.path, env=environment, check=True, capture_output=True)
+    for step in load(folder.install_plan):
+        subprocess.run(step.command.run, cwd=folder.path, env=environment, check=True, capture_output=True)
     assert (folder.path / "install" / "1" / "node.yaml").read_text() == "role: founder\n"
 
 
