@@ -100,8 +100,8 @@ class Network(Struct, frozen=True, kw_only=True):
 
     floating_ip_cidrs: list[Cidr] | UnsetType = field(name="floatingIpCidrs", default=UNSET)
     """
-    The networks from which floating addresses are given, such as `198.51.100.0/24`: without host bits, and none
-    overlapping another.
+    The networks from which floating addresses are given, such as `198.51.100.0/24`: without host bits, and
+    overlapping neither each other nor the network of `mgmt.address`.
     """
 
 

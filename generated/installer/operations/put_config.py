@@ -9,7 +9,8 @@ nor tags.
 
 Everything that is wrong with it is told in one answer, each fault at its place. Beyond the schema: a disk's
 `confirm` is its `device`; no interface and no device is listed twice; the gateway is another address of the
-network that `mgmt.address` lies in; a floating network has no host bits and overlaps no other.
+network that `mgmt.address` lies in, and both are ones that a machine can have; a floating network has no host
+bits, and overlaps neither another one nor that of `mgmt.address`.
 
 It stays as it is while an attempt runs. An attempt uses what was stored when it began.
 """
