@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final
 
@@ -13,7 +13,7 @@ from jsonschema_rs import Draft202012Validator, ValidationError
 from generated.runtime import Body
 from handlers.gateway import strict_json
 from handlers.gateway.answers import is_json
-from handlers.gateway.faults import Finding
+from handlers.gateway.faults import Finding, Meaning
 from handlers.gateway.schemas import Describer, validator
 
 # What is wrong with a longer body, or beyond so many findings, is not listed: each costs a kilobyte to find.
@@ -33,7 +33,7 @@ class BytesFault(Exception):
 
 
 class SchemaFault(Exception):
-    """The value does not satisfy the document; `findings` has at least one."""
+    """The value does not satisfy the document or has no meaning; `findings` has at least one."""
 
     def __init__(self, findings: Sequence[Finding]) -> None:
         super().__init__(findings[0].field)
@@ -43,8 +43,11 @@ class SchemaFault(Exception):
 class Bodies:
     """The body of one operation, compiled once."""
 
-    def __init__(self, contract: Mapping[str, Any], body: Body, describer: Describer) -> None:
+    def __init__(
+        self, contract: Mapping[str, Any], body: Body, describer: Describer, meaning: Meaning | None = None
+    ) -> None:
         self._body = body
+        self._meaning = meaning
         loads = strict_json.loads_canonical if body.canonical else strict_json.loads
         self._readers: dict[str, tuple[Callable[[bytes], Any], Draft202012Validator | None]] = {
             media_type: (
@@ -87,21 +90,37 @@ class Bodies:
             value = loads(raw)
         except strict_json.NotStrictJson as fault:
             raise BytesFault(str(fault)) from None
-        if check is not None and not check.is_valid(value):
-            raise SchemaFault(self._findings(check, value, len(raw)))
+        if check is not None and (findings := self._findings(check, value, len(raw))):
+            raise SchemaFault(findings)
         try:
             return msgspec.convert(value, self._body.model)
         except msgspec.ValidationError:
             raise SchemaFault([_NOT_INTEGER]) from None
 
     def _findings(self, check: Draft202012Validator, value: Any, size: int) -> list[Finding]:
-        if size <= LISTED_BYTES:
-            return [self._describer.describe(error) for error in islice(check.iter_errors(value), LISTED_FINDINGS)]
-        try:
-            check.validate(value)
-        except ValidationError as error:
-            return [self._describer.describe(error)]
-        raise AssertionError("a value is invalid without a fault")
+        findings = [self._describer.describe(error) for error in listed(check, value, size)]
+        if self._meaning is not None:
+            findings += beyond(findings, self._meaning(value))
+        return findings
+
+
+def listed(check: Draft202012Validator, value: Any, size: int) -> list[ValidationError]:
+    """Return what a schema has against a value of `size` bytes, as far as that is listed."""
+    if check.is_valid(value):
+        return []
+    if size <= LISTED_BYTES:
+        return list(islice(check.iter_errors(value), LISTED_FINDINGS))
+    try:
+        check.validate(value)
+    except ValidationError as error:
+        return [error]
+    raise AssertionError("a value is invalid without a fault")
+
+
+def beyond(findings: Sequence[Finding], others: Iterable[Finding]) -> list[Finding]:
+    """Return those of `others` at whose place nothing is found yet."""
+    known = {finding.field for finding in findings}
+    return [finding for finding in others if finding.field not in known]
 
 
 def _text(raw: bytes) -> str:

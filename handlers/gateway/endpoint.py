@@ -59,7 +59,7 @@ class Endpoint:
         self._path_names = [(f"p{index}", name) for index, name in enumerate(_TEMPLATED.findall(operation.path))]
         self._catalogue = api.catalogue
         self._entries = _entries(api, operation)
-        self._body = _Body(api, operation.body, describer, self._entries[Fault.BODY]) if operation.body else None
+        self._body = _Body(api, operation, operation.body, describer) if operation.body else None
         self._limit = operation.body.limit if operation.body else 0
         self._takes_accept = operation.accept
         self._authenticator, self._unauthenticated = _authentication(api, operation, listener)
@@ -181,8 +181,9 @@ class Endpoint:
 class _Body(Bodies):
     """The body of one operation, with what its faults are answered with."""
 
-    def __init__(self, api: Api, body: Body, describer: Describer, general: Entry) -> None:
-        super().__init__(api.contract, body, describer)
+    def __init__(self, api: Api, operation: Operation, body: Body, describer: Describer) -> None:
+        super().__init__(api.contract, body, describer, api.meanings.get(operation.id))
+        general = api.entry(Fault.BODY, operation)
         own = api.catalogue[body.problem] if body.problem else general
         self._of_bytes = own if body.canonical else general
         self._of_value = own

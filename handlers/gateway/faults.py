@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from generated.runtime import Operation
 from storage.errors import AuditUnavailable, Overloaded, StorageError
@@ -45,6 +45,10 @@ class Finding(NamedTuple):
     message: str
 
 
+# What finds the faults of a body that no schema can tell; it is asked of any JSON value.
+Meaning: TypeAlias = Callable[[Any], Iterable[Finding]]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
     """One code of a document's x-problems, with the member that carries the trace id in that document's Problem.
@@ -68,7 +72,8 @@ class Api:
     Where several share a listener, `prefix` tells the paths whose faults have this document's shape. `schemes` names
     the one listener on which each security scheme counts; the one that is the `guard` is asked of every request there,
     before it is routed. `faults` names the codes of each fault in order of preference: an operation is answered with
-    the first that it documents, a path without an operation with the first.
+    the first that it documents, a path without an operation with the first. `meanings` are, by operationId, what JSON
+    bodies are held to beside their schemas.
     """
 
     name: str
@@ -80,6 +85,7 @@ class Api:
     schemes: Mapping[str, str]
     faults: Mapping[Fault, Sequence[str]]
     guard: str | None = None
+    meanings: Mapping[str, Meaning] = field(default_factory=dict)
     catalogue: Mapping[str, Entry] = field(init=False)
 
     def __post_init__(self) -> None:

@@ -62,13 +62,14 @@ class Describer:
     def describe(self, error: ValidationError) -> Finding:
         """Return where the fault is, and a phrase for it."""
         kind = error.kind.name
-        path = self._path(error.instance_path)
+        path = self.path(error.instance_path)
         missing = error.kind.as_dict().get("property") if kind == "required" else None
         if isinstance(missing, str) and missing in self._names:
             path = f"{path}.{missing}" if path else missing
         return Finding(path, _PHRASES.get(kind, "does not satisfy the document"))
 
-    def _path(self, parts: Sequence[str | int]) -> str:
+    def path(self, parts: Sequence[str | int]) -> str:
+        """Return how messages name a value, as far as its names are the document's."""
         path = ""
         for part in parts:
             if isinstance(part, int):

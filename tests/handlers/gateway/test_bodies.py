@@ -8,7 +8,8 @@ import pytest
 
 from generated.runtime import Body
 from handlers.gateway import bodies
-from handlers.gateway.bodies import Bodies, BytesFault, parse_media_type
+from handlers.gateway.bodies import Bodies, BytesFault, SchemaFault, parse_media_type
+from handlers.gateway.faults import Finding
 from handlers.gateway.schemas import Describer
 from tests.handlers.gateway.certificates import Certificates
 from tests.handlers.gateway.serving import JSON, OPERATOR, Served, over_tls
@@ -202,6 +203,37 @@ def test_text_without_a_schema_of_its_own_is_left_to_the_handler() -> None:
     assert read(b"a: 1", "application/yaml") == "a: 1"
     with pytest.raises(BytesFault, match="UTF-8"):
         read(b"\xff", "application/yaml")
+
+
+def even(value: Any) -> list[Finding]:
+    """The meaning of a pair of numbers; it is asked of anything."""
+    numbers = value if isinstance(value, list) else []
+    return [Finding(f"[{index}]", "is odd") for index, number in enumerate(numbers) if number in (1, 3, "3")]
+
+
+@pytest.mark.parametrize(
+    ("raw", "found"),
+    [
+        (b"[2, 4]", []),
+        (b"[1, 2]", [("[0]", "is odd")]),
+        (b"[1, 3, 2]", [("", "has too many items"), ("[0]", "is odd"), ("[1]", "is odd")]),
+        (b'[1, "3"]', [("[1]", "is not of the type that the document asks for"), ("[0]", "is odd")]),
+        (b"{}", [("", "is not of the type that the document asks for")]),
+    ],
+)
+def test_faults_of_meaning_are_told_with_those_of_the_schema(raw: bytes, found: list[tuple[str, str]]) -> None:
+    pair = {"type": "array", "maxItems": 2, "items": {"type": "integer"}}
+    contract = {"components": {"schemas": {"Pair": pair}}}
+    types: dict[str, str | None] = {"application/json": "/components/schemas/Pair", "application/yaml": None}
+    body = Body(required=True, limit=99, canonical=False, problem=None, media_types=types, model=list[int] | str)
+    read = Bodies(contract, body, Describer(contract), even).decode
+    assert read(raw, "application/yaml") == raw.decode()
+    if found:
+        with pytest.raises(SchemaFault) as raised:
+            read(raw, "application/json")
+        assert raised.value.findings == found
+    else:
+        assert read(raw, "application/json") == json.loads(raw)
 
 
 @pytest.mark.parametrize(
