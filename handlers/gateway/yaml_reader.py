@@ -19,6 +19,7 @@ import yaml
 MAX_BYTES: Final = 262_144
 MAX_LEVELS: Final = 32
 MAX_NUMBER: Final = 2**53 - 1
+MAX_PROBLEMS: Final = 100
 
 Path: TypeAlias = tuple[str | int, ...]
 
@@ -82,7 +83,10 @@ class UnreadableError(Exception):
 
 @dataclass(slots=True)
 class Document:
-    """What a file says: `value` is JSON, null where `problems` are; those are of its spelling alone."""
+    """What a file says: `value` is JSON, null where `problems` are; those are of its spelling alone.
+
+    Of many problems the first 100 are told.
+    """
 
     text: str
     value: Any = None
@@ -289,4 +293,6 @@ class _Builder:
         return int(value) if value.is_integer() else value
 
     def _refuse(self, event: Any, path: Path, message: str) -> None:
-        self._document.problems.append(Problem(self._document.at(event.start_mark.index), message, path))
+        # To find a place takes as long as the file is, and it may be nothing but problems.
+        if len(self._document.problems) < MAX_PROBLEMS:
+            self._document.problems.append(Problem(self._document.at(event.start_mark.index), message, path))

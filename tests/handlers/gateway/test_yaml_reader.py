@@ -7,6 +7,7 @@ import pytest
 from handlers.gateway.yaml_reader import (
     MAX_BYTES,
     MAX_LEVELS,
+    MAX_PROBLEMS,
     Document,
     Fault,
     UnreadableError,
@@ -234,6 +235,12 @@ def test_where_reading_ends_the_value_is_told_as_far_as_it_is_known(raw: bytes, 
     with pytest.raises(UnreadableError) as raised:
         read_document(raw)
     assert raised.value.path == path
+
+
+def test_of_many_problems_the_first_are_told() -> None:
+    document = read("[" + "no, " * 1_000 + "]")
+    assert [problem.path for problem in document.problems] == [(index,) for index in range(MAX_PROBLEMS)]
+    assert document.value == [None] * 1_000
 
 
 def test_a_message_repeats_no_more_than_the_beginning_of_a_name() -> None:
