@@ -20,7 +20,7 @@ from handlers.installer.record import PATIENCE_SECONDS, Record
 from handlers.steps import leftover
 from handlers.steps.plan import PlanError, Step
 from handlers.steps.runner import Surroundings
-from storage.errors import StorageError
+from storage.errors import StorageError, Unavailable
 from storage.installer.attempts import NoConfig, RunningAlready, Started
 from storage.installer.config import StoredConfig
 from storage.installer.records import Attempt
@@ -80,6 +80,7 @@ class Job:
         self._settled = False
         self._begun: deque[_Begun] = deque()
         self._running = False
+        self._stopped = False
         self._come = asyncio.Event()
         self._starting: set[asyncio.Task[Attempt | RunningAlready | NoConfig]] = set()
 
@@ -106,12 +107,15 @@ class Job:
         finally:
             halt.cancel()
             if stopping.is_set():
+                self._stopped = True
                 self._feed.stopped()
 
     async def _start(self) -> Attempt | RunningAlready | NoConfig:
         plan = await asyncio.to_thread(self._load)
         names = [] if isinstance(plan, PlanError) else [step.name for step in plan]
         async with self._lock:
+            if self._stopped:
+                raise Unavailable("the server stops, and nobody would run it")
             await self._settle()
             try:
                 outcome = await self._storage.attempts.start(names)
@@ -145,18 +149,26 @@ class Job:
     async def _wait(self, halt: asyncio.Task[bool]) -> None:
         """Wait for an attempt that has begun, or a reason to look again."""
         self._come.clear()
-        seconds = None
+        looking = asyncio.create_task(self._look())
         try:
-            async with self._lock:
-                await self._settle()
-        except StorageError as error:
-            log.warning("storage: %s", error)
-            seconds = _PAUSE_SECONDS
-        come = asyncio.create_task(self._come.wait())
-        try:
-            await asyncio.wait({come, halt}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({looking, halt}, return_when=asyncio.FIRST_COMPLETED)
+            if looking.done():
+                looking.result()
         finally:
-            come.cancel()
+            looking.cancel()
+
+    async def _look(self) -> None:
+        complained = False
+        while not (self._settled or self._begun):
+            try:
+                async with self._lock:
+                    await self._settle()
+            except StorageError as error:
+                if not complained:
+                    log.warning("storage: %s", error)
+                    complained = True
+                await asyncio.sleep(_PAUSE_SECONDS)
+        await self._come.wait()
 
     async def _attend(self, begun: _Begun, stopping: asyncio.Event) -> None:
         self._running = True

@@ -20,7 +20,7 @@ from storage.errors import Unavailable
 from storage.installer.attempts import Attempts, NoConfig, RunningAlready
 from storage.installer.events import Events
 from tests.handlers.installer.installing import Installer, installing, outline
-from tests.handlers.installer.reading import read, until
+from tests.handlers.installer.reading import read, reading, until
 from tests.storage.installer.work import CONFIG, append, ids, line, started, step
 from tests.support.processes import alive
 
@@ -227,6 +227,14 @@ async def test_a_stop_before_the_first_step_runs_none(storage: Storage, tmp_path
     assert outline((await read(installer.feed)).events) == [("verdict", "failed", "the server was stopped")]
 
 
+async def test_a_server_that_has_stopped_begins_none(storage: Storage, tmp_path: Path) -> None:
+    async with installing(storage, tmp_path) as installer:
+        installer.plan("echo never")
+    with pytest.raises(Unavailable):
+        await installer.start()
+    assert (await storage.installer.attempts.latest()).attempt == 0
+
+
 async def test_what_another_process_has_left_running_is_ended_and_told_of(storage: Storage, tmp_path: Path) -> None:
     attempt = await started(storage, "one", "two")
     await append(storage, attempt, step("one", "started"), line("up", "one"))
@@ -289,7 +297,7 @@ async def test_an_attempt_that_may_have_begun_when_storage_failed_is_ended(
 
 
 async def test_storage_that_is_away_at_the_start_is_asked_again(
-    storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(job_module, "_PAUSE_SECONDS", 0.01)
     attempt = await started(storage, "one")
@@ -306,6 +314,20 @@ async def test_storage_that_is_away_at_the_start_is_asked_again(
     async with installing(storage, tmp_path) as installer:
         ended = await installer.end()
     assert (ended.attempt, ended.detail, asked) == (attempt, DIED, 4)
+    assert [record.getMessage() for record in caplog.records] == ["storage: away"]
+
+
+async def test_a_stop_does_not_wait_for_storage_that_is_away(
+    storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def hangs(*_: object) -> bool:
+        return await asyncio.Event().wait()
+
+    monkeypatch.setattr(Attempts, "orphaned", hangs)
+    async with asyncio.timeout(20), installing(storage, tmp_path) as installer:
+        _, task = await reading(installer.feed)
+        installer.stopping.set()
+        assert (await task).chunks == []
 
 
 async def test_storage_that_is_away_for_too_long_ends_the_attempt_as_soon_as_it_is_back(
