@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import ssl
 import time
+from collections.abc import Coroutine
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import TracebackType
@@ -25,6 +26,8 @@ REGISTRATIONS: Final = "/v1/join/registrations"
 _PASSING: Final = frozenset({429, 500, 502, 503, 504})
 # What the other side sends within TLS, such as an alert, comes through httpx as it is.
 _TRANSPORT: Final = (httpx.TransportError, ssl.SSLError)
+# How long a request that nobody wants any more may take.
+_LAST_SECONDS: Final = 1.0
 # How long a renewal that failed is let alone; the certificate has days left then.
 _RENEWAL_PAUSE_SECONDS: Final = 60.0
 
@@ -140,7 +143,7 @@ class Founder:
                 await self._keep_certified()
             client = self._client(known)
             try:
-                answer = await client.request(method, target, **options)
+                answer = await _whole(client.request(method, target, **options))
             except _TRANSPORT as error:
                 trouble = self._trouble(error)
             else:
@@ -176,7 +179,7 @@ class Founder:
         self._renewal_from = time.monotonic() + _RENEWAL_PAUSE_SECONDS
         client, body = self._client(known=True), {"csr": self._folder.csr()}
         with contextlib.suppress(*_TRANSPORT, RefusedError):
-            answer = await client.post(self._path("/certificate"), json=body)
+            answer = await _whole(client.post(self._path("/certificate"), json=body))
             self._certified(_value(answer)["certificate"])
 
     def _certified(self, certificate: str) -> None:
@@ -201,6 +204,18 @@ class Founder:
             self._folder.identify(context)
         # The environment's proxy is the way to the internet, not to the founder.
         return httpx.AsyncClient(base_url=self._url, verify=context, timeout=SECONDS, trust_env=False)
+
+
+async def _whole(request: Coroutine[Any, Any, httpx.Response]) -> httpx.Response:
+    """Await a request; a caller that is cancelled waits a moment for its end, as httpx leaves torn handshakes open."""
+    task = asyncio.create_task(request)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait({task}, timeout=_LAST_SECONDS)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        raise
 
 
 def _value(answer: httpx.Response) -> dict[str, Any]:

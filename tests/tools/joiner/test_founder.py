@@ -129,6 +129,19 @@ def test_an_answer_that_no_founder_gives_is_told(ask: Callable[..., Any], founde
         ask(lambda asked: asked.register())
 
 
+def test_who_gives_up_a_request_does_not_tear_it(ask: Callable[..., Any], founder: conftest.Founder) -> None:
+    async def task(asked: Founder) -> None:
+        await asked.register()
+        report = asyncio.create_task(asked.report(Batch("key-1", '{"events":[]}')))
+        await asyncio.sleep(0)
+        report.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await report
+
+    ask(task)
+    assert [key for key, _ in founder.reports] == ["key-1"]
+
+
 def known_twice(founder: conftest.Founder, life: tuple[timedelta, timedelta]) -> Task:
     """Register for such a life of the certificate, and ask twice with it."""
 
