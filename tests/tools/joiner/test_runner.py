@@ -86,6 +86,11 @@ def test_a_program_that_is_not_there_is_a_failure(tmp_path: Path) -> None:
         asyncio.run(runner.run(Command(("/nowhere/x",), 5), {}, take, mark=tmp_path / "step"))
 
 
+def test_a_name_that_no_environment_can_hold_is_a_failure() -> None:
+    done = ran("echo x", GATEHOUSE_RAFT_PEERS="a\0b=http://b:1")
+    assert (done.lines, done.failure) == ([], "sh cannot be run: its environment has a NUL")
+
+
 def test_a_process_that_is_left_behind_is_not_waited_for_and_lives(tmp_path: Path) -> None:
     done = ran(f"sleep 60 & echo $! >{tmp_path}/pid; echo up")
     pid = int((tmp_path / "pid").read_text())
