@@ -26,6 +26,9 @@ from handlers.join.identities import Identities
 Network: TypeAlias = IPv4Network | IPv6Network
 
 KEPT: Final = 4096
+# In PEM. A certificate of the authority has a few thousand characters at most, whatever key it is for; what a proxy
+# hands on may have 65,536, and `KEPT` of those would be a quarter of a gigabyte.
+LONGEST: Final = 4096
 
 # A byte sequence of RFC 8941, section 3.3.5, and nothing after it.
 _BYTE_SEQUENCE: Final = re.compile(rb":((?:[A-Za-z0-9+/]{4})+(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?):")
@@ -63,7 +66,7 @@ class ClientCertificates:
         Raises what finding a join's identity raises.
         """
         pem = self._shown(incoming)
-        certificate = self._read(pem) if pem else None
+        certificate = self._read(pem) if pem and len(pem) <= LONGEST else None
         # A connection may outlast the certificate that it began with.
         if certificate is None or not certificate.begins <= self._clock() <= certificate.ends:
             return None

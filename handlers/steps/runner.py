@@ -93,6 +93,9 @@ async def _started(command: Command, around: Surroundings, output: int, lock: Ma
         )
     except OSError as error:
         raise StepFailed(f"{command.run[0]} cannot be run: {error.strerror}") from None
+    except ValueError:
+        # What the founder calls the node or its peers is in the environment, and a NUL cannot be.
+        raise StepFailed(f"{command.run[0]} cannot be run: its environment has a NUL") from None
 
 
 class _Running:

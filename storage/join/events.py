@@ -30,6 +30,10 @@ LINES = table(JoinLinesRow)
 LINES_KEPT: Final = 2000
 KEYS_KEPT: Final = 16
 
+# A message may be as long as a whole report: once so many characters are read, the rest waits for the next question.
+READ_AT_ONCE: Final = 16 * 1024 * 1024
+_ROWS_AT_ONCE: Final = 16
+
 
 # A line that a node logs: its time in epoch milliseconds (None: when it is received), its step, its message. It is a
 # plain tuple, since a report has 500 of them, and they are made and stored in half the time of one with names.
@@ -104,6 +108,8 @@ class Events:
 
     async def log(self, join_id: str, *, after: int, limit: int) -> Log | None:
         """At most `limit` of the lines that are kept and have a number beyond `after`; None for no such join.
+
+        They are fewer where they are very long, and none only where there are no more.
 
         Raises Unavailable and Overloaded.
         """
@@ -250,10 +256,16 @@ def _log(connection: sa.Connection, join_id: UUID, after: int, limit: int) -> Lo
     dropped = max(0, last_seq - LINES_KEPT)
     after = min(max(after, dropped), last_seq)
     query = sa.select(LINES.c.last_seq, LINES.c.lines).where(LINES.c.join_id == join_id, LINES.c.last_seq > after)
-    lines = [
-        line for row in connection.execute(query.order_by(LINES.c.last_seq).limit(limit)) for line in _numbered(*row)
-    ]
-    return Log([line for line in lines if line.seq > after][:limit], dropped)
+    query = query.order_by(LINES.c.last_seq).limit(limit).execution_options(yield_per=_ROWS_AT_ONCE)
+    lines: list[StoredLine] = []
+    read = 0
+    with connection.execute(query) as rows:
+        for last, text in rows:
+            lines += [line for line in _numbered(last, text) if line.seq > after]
+            read += len(text)
+            if len(lines) >= limit or read > READ_AT_ONCE:
+                break
+    return Log(lines[:limit], dropped)
 
 
 def _numbered(last_seq: int, lines: str) -> list[StoredLine]:

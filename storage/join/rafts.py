@@ -101,9 +101,9 @@ class Rafts:
         """Note the members that a raft had before the join, the first time; False where it is not to be added now."""
         return await self._writer.submit(_note_before_many, _Before(UUID(join_id), raft, tuple(member_ids)))
 
-    async def added(self, join_id: str, raft: str, member_id: str, peers: Sequence[Peer]) -> None:
-        """The join is a learner of the raft, whose members `peers` are."""
-        await self._writer.submit(_added_many, _Added(UUID(join_id), raft, member_id, tuple(peers)))
+    async def added(self, join_id: str, raft: str, member_id: str, peers: Sequence[Peer]) -> bool:
+        """The join is a learner of the raft, whose members `peers` are; False where it counts as removed already."""
+        return await self._writer.submit(_added_many, _Added(UUID(join_id), raft, member_id, tuple(peers)))
 
     async def promoted(self, join_id: str, raft: str) -> None:
         """The join votes in the raft; with the last step and raft it is `joined`."""
@@ -173,7 +173,7 @@ def _note_before(transaction: Transaction, before: _Before) -> bool:
     return _state(transaction, join_id, raft) == "adding"
 
 
-def _added(transaction: Transaction, added: _Added) -> None:
+def _added(transaction: Transaction, added: _Added) -> bool:
     join_id, raft, member_id, peers = added
     completing = sa.select(STEPS.c.step).where(
         STEPS.c.join_id == join_id, STEPS.c.step == "complete", STEPS.c.status != "waiting"
@@ -183,8 +183,9 @@ def _added(transaction: Transaction, added: _Added) -> None:
     if _move(transaction, join_id, raft, "adding", state=onward, member_id=member_id, peers=listed, error=None):
         _beat(transaction, join_id)
         transaction.record("join.raft-added", str(join_id), {"memberId": member_id, "raft": raft})
-    else:
-        _move(transaction, join_id, raft, "removing", member_id=member_id)
+        return True
+    _move(transaction, join_id, raft, "removing", member_id=member_id)
+    return _state(transaction, join_id, raft) != "removed"
 
 
 def _promoted(transaction: Transaction, told: _Told) -> None:

@@ -14,6 +14,7 @@ from typing import Any, Final, TypeAlias
 import pytest
 import yaml
 
+from tests.support.effort import in_ci_alone
 from tests.support.etcd import Etcd
 from tests.support.gatehouse import COMMAND, PATIENCE_SECONDS, Gatehouse, wait_for
 from tests.support.programs import needs
@@ -175,6 +176,7 @@ def test_the_commands_of_the_readme_have_a_node_join(first_state: Path, tmp_path
         assert '"code":"JOIN_ENDED"' in done.stdout
 
 
+@in_ci_alone
 @needs("etcd")
 def test_the_plan_of_the_readme_has_a_node_with_an_etcd_join(first_state: Path, tmp_path: Path) -> None:
     joining = README.partition("## A node joins\n")[2].partition("\n## ")[0]

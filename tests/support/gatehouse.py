@@ -9,7 +9,6 @@ import signal
 import sqlite3
 import ssl
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -18,12 +17,13 @@ from urllib.parse import urlsplit
 
 import yaml
 
-from tests.support import contract, packages, wire
+from tests.support import contract, forks, packages, wire
 from tests.support.deliveries import Delivery
+from tests.support.forks import Process
 from tests.support.packages import Workflow
 from tests.support.wire import Answer, Fields, Wire, Wrap
 
-COMMAND: Final = str(Path(sys.executable).with_name("gatehouse"))
+COMMAND: Final = forks.COMMAND
 PATIENCE_SECONDS: Final = 30.0
 
 FREE_PORTS: Final = {"GATEHOUSE_CONTROL_BIND": "127.0.0.1:0", "GATEHOUSE_JOIN_BIND": "127.0.0.1:0"}
@@ -47,7 +47,7 @@ class Gatehouse:
         self._arguments = list(arguments)
         self._environment = dict(environment or {})
         self._command = list(command)
-        self._process: subprocess.Popen[str] | None = None
+        self._process: Process | None = None
         self.log_file = state.parent / f"{state.name}.log"
         self.control = ""
         self.join = ""
@@ -109,12 +109,11 @@ class Gatehouse:
     def start(self) -> None:
         """Start the server and wait until it says where it listens."""
         with self.log_file.open("a") as log:
-            self._process = subprocess.Popen(
-                [*self._command, "serve", "--state", str(self.state), "--json", *self._arguments],
-                stdout=subprocess.PIPE,
+            self._process = forks.start(
+                ["serve", "--state", str(self.state), "--json", *self._arguments],
+                environment=self.environment(),
                 stderr=log,
-                text=True,
-                env=self.environment(),
+                command=self._command,
             )
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
@@ -149,15 +148,7 @@ class Gatehouse:
 
     def run(self, *command: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
         """Run another gatehouse command in the server's environment."""
-        return subprocess.run(
-            [COMMAND, *command],
-            input=stdin,
-            capture_output=True,
-            text=True,
-            env=self.environment(),
-            timeout=PATIENCE_SECONDS,
-            check=False,
-        )
+        return forks.run(command, environment=self.environment(), text=stdin, timeout=PATIENCE_SECONDS)
 
     def send(
         self,

@@ -27,6 +27,7 @@ class Admission:
     scratch: Path
     name: ClassVar[str] = "admit"
     work: ClassVar[str] = f"admitEvent, {BODY_BYTES:,} bytes, unique events, durable, {CONNECTIONS} connections"
+    note: ClassVar[str] = "The peers write the rows of the audit, but no audit file."
     budgets: ClassVar = (Budget("gatehouse", "fastapi", 7, 20), Budget("gatehouse", "limit", 0.5, 1.5))
     counted: ClassVar[int] = 1
 

@@ -109,7 +109,7 @@ def play_rounds(job: Job, servers: Sequence[Server], *, rounds: int, seconds: in
             expected[name] = max(expected[name], outcome.rate)
             played[name].append(outcome)
             say(f"{job.name}, round {number}: {name} {outcome.rate:,.0f} requests/s")
-    return Played(name=job.name, work=job.work, budgets=job.budgets, rounds=played)
+    return Played(name=job.name, work=job.work, note=job.note, budgets=job.budgets, rounds=played)
 
 
 def measure_gatehouse(folder: Path, say: Say) -> tuple[dict[str, float], Memory]:

@@ -26,6 +26,10 @@ from tools.state import StateFolder
 SCRIPT: Final = Path(__file__).with_name("repeat.lua")
 # Each with its floor and aim against FastAPI.
 BATCHES: Final[Mapping[int, tuple[float, float]]] = {500: (3, 6), 1: (5, 5)}
+NOTE: Final = (
+    "fastapi keeps each log line as a row, inserted in one statement and deleted by number; gatehouse and limit keep"
+    " the lines of a commit as one row of JSON text. The peers know of no idempotency keys, and write no audit file."
+)
 BEHIND_PROXY: Final[Mapping[str, object]] = {"join": {"tls": False, "trustedProxies": [HOST]}}
 
 
@@ -65,6 +69,11 @@ class Reports:
         size = self.body.stat().st_size
         way = "mutual TLS" if self.tls else "plain HTTP with Client-Cert"
         return f"reportJoinEvents, {lines} in {size:,} bytes, durable, {way}, {CONNECTIONS} connections"
+
+    @property
+    def note(self) -> str:
+        """How the rows differ."""
+        return NOTE
 
     @property
     def budgets(self) -> Sequence[Budget]:

@@ -20,13 +20,19 @@ SETTLE_SECONDS: Final = 15.0
 
 
 class Job(Protocol):
-    """Work that every server is given alike; `work` says in words what it is, `budgets` what is asked of the rates."""
+    """Work that every server is given alike.
+
+    `work` says in words what it is, `note` what a reader of the figures has to know, `budgets` what is asked of them.
+    """
 
     @property
     def name(self) -> str: ...
 
     @property
     def work(self) -> str: ...
+
+    @property
+    def note(self) -> str: ...
 
     @property
     def budgets(self) -> Sequence[Budget]: ...

@@ -17,6 +17,8 @@ START_SECONDS: Final = 2.0
 MEMORY_BYTES: Final = 150_000_000
 # From this load average on, before the bench has begun, figures say more of the machine than of the servers.
 BUSY: Final = 0.5
+# Of one processor's time.
+LOAD_SHARE: Final = 0.8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +35,7 @@ class Played:
 
     name: str
     work: str
+    note: str
     budgets: Sequence[Budget]
     rounds: Mapping[str, Sequence[Round]]
 
@@ -125,6 +128,7 @@ def show(result: Result, console: Console) -> None:
     for played in result.played:
         console.print(_servers(played, result.date))
         console.print(_ratios(played))
+        console.print(f"{played.note}\n", highlight=False)
     for name, seconds in result.first_answer.items():
         console.print(f"gatehouse, {name}: {seconds:.2f} s (at most {START_SECONDS:g})")
     if result.memory and result.memory.peak_bytes:
@@ -134,23 +138,34 @@ def show(result: Result, console: Console) -> None:
         )
     for line in failures(result):
         console.print(f"[red]{line}[/red]")
+    for line in _overworked(result):
+        console.print(f"[yellow]{line}[/yellow]")
     if result.load_average > BUSY:
         console.print(
             f"[yellow]other work was running (load average {result.load_average:.1f}): measure again[/yellow]"
         )
 
 
+def _overworked(result: Result) -> list[str]:
+    """One line for each server whose load may have measured itself: wrk has one thread."""
+    return [
+        f"{played.name}: the load of {name} had no time left, and may be what was measured"
+        for played in result.played
+        for name, rounds in played.rounds.items()
+        if median(each.load_cpu / each.seconds for each in rounds) > LOAD_SHARE
+    ]
+
+
 def _servers(played: Played, date: str) -> Table:
     table = Table(title=f"{played.work}; {date}")
     table.add_column("server")
-    for column in ("requests/s", "least", "greatest", "p50 ms", "p99 ms", "CPU µs/request", "load's CPU"):
+    for column in ("requests/s", "least", "greatest", "p50 ms", "p99 ms", "CPU µs/request"):
         table.add_column(column, justify="right")
     for name, rounds in played.rounds.items():
         rates = [each.rate for each in rounds]
         figures = [f"{value:,.0f}" for value in (median(rates), min(rates), max(rates))]
         figures += [f"{median(values):.1f}" for values in zip(*((each.p50, each.p99) for each in rounds), strict=True)]
-        share = median(each.load_cpu / each.seconds for each in rounds)
-        table.add_row(name, *figures, _cpu(rounds), f"{share:.0%}")
+        table.add_row(name, *figures, _cpu(rounds))
     return table
 
 

@@ -54,10 +54,10 @@ class Client:
         )
 
     def send(self, method: str, target: str, **options: Any) -> httpx.Response:
-        """Send one request and return whatever is answered; UnreachableError where nothing is."""
+        """Send one request and return whatever is answered; UnreachableError where nothing is that can be read."""
         try:
             return self._http.request(method, target, **options)
-        except httpx.TransportError as error:
+        except httpx.RequestError as error:
             reason = str(error) or type(error).__name__
             raise UnreachableError(f"{self.url} does not answer: {reason}") from None
 
@@ -78,14 +78,18 @@ def refusal(response: httpx.Response) -> RefusedError:
         return RefusedError(detail, {"error": "answer", "status": response.status_code, "detail": detail})
     trace = problem.get("traceId") or problem.get("requestId")
     lines = [f"{problem.get('code')} ({response.status_code}): {problem['title']}", f"  {problem.get('detail')}"]
-    lines += [f"  {error['field']}: {error['message']}" for error in problem.get("errors") or ()]
+    lines += [f"  {error.get('field')}: {error.get('message')}" for error in _objects(problem.get("errors"))]
     if "Retry-After" in response.headers:
         lines.append(f"  try again in {response.headers['Retry-After']} s")
     return RefusedError("\n".join([*lines, f"  trace id {trace}"]), problem)
 
 
+def _objects(value: Any) -> list[dict[str, Any]]:
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+
+
 def _json(response: httpx.Response) -> Any:
     try:
         return json.loads(response.content)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None

@@ -43,7 +43,19 @@ def _https(url: str) -> str:
     return url.rstrip("/")
 
 
-@app.command()
+# Without line breaks, which would be shown as they are.
+HELP: Final = (
+    "Join a founder: register, wait for approval and the turn, run the plan's commands and report them.\n\n"
+    "It may be ended and started again with the same options at any time, and goes on where it was; a step that was "
+    "running then runs again.\n\n"
+    "A command runs without a shell, in this folder; a process that it leaves behind needs an output of its own. In "
+    "its environment are GATEHOUSE_JOIN_ID, GATEHOUSE_JOIN_NAME and GATEHOUSE_JOIN_ADDRESS, and for raft:NAME, once "
+    "the node is a learner, GATEHOUSE_RAFT_NAME, GATEHOUSE_RAFT_PEERS (NAME=URL,…: etcd's initial cluster) and "
+    "GATEHOUSE_RAFT_PEER_URLS (its own)."
+)
+
+
+@app.command(help=HELP)
 def join(
     *,
     founder: Annotated[
@@ -89,14 +101,7 @@ def join(
     ] = Pace().heartbeat,
     machine: Machine = False,
 ) -> None:
-    """Join a founder: register, wait for approval and the turn, run the plan's commands and report them.
-
-    It can be ended and started again with the same options at any time and goes on where it was; a step that was
-    running then runs again. A command is run without a shell in this folder; what it leaves behind needs an output
-    of its own. It finds GATEHOUSE_JOIN_ID, GATEHOUSE_JOIN_NAME and GATEHOUSE_JOIN_ADDRESS in its environment, and for
-    raft:NAME, where it is in the raft as a learner, GATEHOUSE_RAFT_NAME, GATEHOUSE_RAFT_PEERS (NAME=URL,…: etcd's
-    initial cluster) and GATEHOUSE_RAFT_PEER_URLS (its own).
-    """
+    """Join a founder; `HELP` tells a person what that is."""
     given = _token(token, token_file)
     commands = planfile.EMPTY if plan is None else planfile.load(plan)
     node = Node(name=name, role=role, address=address, peer_urls=tuple(peer_url or ()))

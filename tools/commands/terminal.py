@@ -65,7 +65,7 @@ def group() -> typer.Typer:
 def emit(machine: bool, value: Any, show: Callable[[Console], None]) -> None:
     """Print a result on standard output: `value` as one line of JSON, or whatever `show` does for a person."""
     if machine:
-        typer.echo(json.dumps(value, ensure_ascii=False))
+        typer.echo(machine_text(value))
     else:
         # What goes to a file or a program is as wide as it needs to be, whatever COLUMNS says.
         width = max(shutil.get_terminal_size().columns, 100) if sys.stdout.isatty() else _WIDTH
@@ -84,6 +84,17 @@ def plain(text: str) -> str:
     return "".join(character if character.isprintable() or character == "\n" else "\ufffd" for character in text)
 
 
+def machine_text(value: Any) -> str:
+    """One line of JSON in which a terminal finds nothing to obey: some obey U+0080 to U+009F, too.
+
+    What cannot be printed, or not be encoded (half a surrogate pair), is an escape.
+    """
+    text = json.dumps(value, ensure_ascii=False)
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else json.dumps(each)[1:-1] for each in text)
+
+
 def complain(error: CommandError) -> None:
     """Tell a person on standard error why something was not done."""
     typer.echo(f"gatehouse: {plain(error.detail)}", err=True)
@@ -93,4 +104,4 @@ def report(error: CommandError, context: typer.Context) -> None:
     """Tell why a command failed: a person on standard error, and a machine on standard output where that was asked."""
     complain(error)
     if context.meta.get(_MACHINE):
-        typer.echo(json.dumps(error.body, ensure_ascii=False))
+        typer.echo(machine_text(error.body))

@@ -123,9 +123,7 @@ class NodeFolder:
         try:
             x509.load_pem_x509_certificate(pem)
         except ValueError:
-            raise RefusedError(
-                f"{self.authority_file} is damaged; a join that is new begins in another --state"
-            ) from None
+            raise _damaged(self.authority_file) from None
         return pem.decode()
 
     def trust(self, authority_pem: str) -> None:
@@ -188,10 +186,14 @@ class NodeFolder:
         except FileNotFoundError:
             return None
         except (ValueError, TypeError, KeyError):
-            raise RefusedError(f"{file} is damaged; a join that is new begins in another --state") from None
+            raise _damaged(file) from None
 
     def _write(self, file: Path, value: Any) -> None:
         replace(file, json.dumps(value, ensure_ascii=False).encode(), SECRET)
+
+
+def _damaged(file: Path) -> RefusedError:
+    return RefusedError(f"{file} is damaged; a join that is new begins in another --state")
 
 
 def token_digest(secret: str) -> str:

@@ -6,16 +6,20 @@ import asyncio
 import contextlib
 import ssl
 import time
+from collections.abc import Coroutine
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Final, Self
+from urllib.parse import quote
 
 import httpx
+import msgspec
 
+from handlers.join.bounded import Bounded
 from tools.commands.client import SECONDS, refusal
 from tools.commands.terminal import RefusedError, UnreachableError
-from tools.joiner import pin
+from tools.joiner import answers, pin
 from tools.joiner.folder import Batch, Join, Node, NodeFolder, token_digest
 from tools.joiner.pin import JoinToken
 from tools.joiner.progress import Progress
@@ -25,6 +29,10 @@ REGISTRATIONS: Final = "/v1/join/registrations"
 _PASSING: Final = frozenset({429, 500, 502, 503, 504})
 # What the other side sends within TLS, such as an alert, comes through httpx as it is.
 _TRANSPORT: Final = (httpx.TransportError, ssl.SSLError)
+# How long a request that nobody wants any more may take.
+_LAST_SECONDS: Final = 1.0
+# A registration holds what its node has said of its steps, and some lists of a few members.
+_ANSWER_BYTES: Final = 16 * 1_048_576
 # How long a renewal that failed is let alone; the certificate has days left then.
 _RENEWAL_PAUSE_SECONDS: Final = 60.0
 
@@ -100,7 +108,8 @@ class Founder:
         if node.peer_urls:
             body["peerUrls"] = list(node.peer_urls)
         headers = {"Authorization": f"Bearer {self._token.secret}"}
-        registered = _value(await self._ask("POST", REGISTRATIONS, known=False, json=body, headers=headers))
+        answer = await self._ask("POST", REGISTRATIONS, known=False, json=body, headers=headers)
+        registered = self._value(answer, answers.Registered)
         self._certified(registered["certificate"])
         self._folder.joined_as(
             Join(
@@ -112,7 +121,7 @@ class Founder:
 
     async def registration(self) -> dict[str, Any]:
         """Return the registration as it is now."""
-        return _value(await self._ask("GET", self._path(""), known=True))
+        return self._value(await self._ask("GET", self._path(""), known=True), answers.Registration)
 
     async def report(self, batch: Batch) -> None:
         """Report until there is an answer. Raises JoinEnded, and RefusedError for any other refusal."""
@@ -130,7 +139,7 @@ class Founder:
         join = self._folder.join()
         if join is None:
             raise RefusedError("this node is not registered")
-        return f"{REGISTRATIONS}/{join.join_id}{rest}"
+        return f"{REGISTRATIONS}/{quote(join.join_id, safe='')}{rest}"
 
     async def _ask(self, method: str, target: str, *, known: bool, **options: Any) -> httpx.Response:
         """Send a request until the answer is one that would be the same the next time."""
@@ -140,7 +149,7 @@ class Founder:
                 await self._keep_certified()
             client = self._client(known)
             try:
-                answer = await client.request(method, target, **options)
+                answer = await _whole(client.request(method, target, **options))
             except _TRANSPORT as error:
                 trouble = self._trouble(error)
             else:
@@ -176,8 +185,17 @@ class Founder:
         self._renewal_from = time.monotonic() + _RENEWAL_PAUSE_SECONDS
         client, body = self._client(known=True), {"csr": self._folder.csr()}
         with contextlib.suppress(*_TRANSPORT, RefusedError):
-            answer = await client.post(self._path("/certificate"), json=body)
-            self._certified(_value(answer)["certificate"])
+            answer = await _whole(client.post(self._path("/certificate"), json=body))
+            self._certified(self._value(answer, answers.Certified)["certificate"])
+
+    def _value(self, answer: httpx.Response, of: type[msgspec.Struct]) -> dict[str, Any]:
+        """Return the object of a success; RefusedError tells of anything else."""
+        if not answer.is_success:
+            raise refusal(answer)
+        value = answers.read(answer.content, of)
+        if value is None:
+            raise RefusedError(f"{self._url} answers {answer.status_code} with what no founder does")
+        return value
 
     def _certified(self, certificate: str) -> None:
         self._folder.certify(certificate)
@@ -200,16 +218,20 @@ class Founder:
         if known:
             self._folder.identify(context)
         # The environment's proxy is the way to the internet, not to the founder.
-        return httpx.AsyncClient(base_url=self._url, verify=context, timeout=SECONDS, trust_env=False)
+        transport = Bounded(_ANSWER_BYTES, context)
+        return httpx.AsyncClient(base_url=self._url, transport=transport, timeout=SECONDS, trust_env=False)
 
 
-def _value(answer: httpx.Response) -> dict[str, Any]:
-    """Return the JSON object of a success; RefusedError tells of anything else."""
-    with contextlib.suppress(ValueError):
-        value = answer.json()
-        if answer.is_success and isinstance(value, dict):
-            return value
-    raise refusal(answer)
+async def _whole(request: Coroutine[Any, Any, httpx.Response]) -> httpx.Response:
+    """Await a request; a caller that is cancelled waits a moment for its end, as httpx leaves torn handshakes open."""
+    task = asyncio.create_task(request)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait({task}, timeout=_LAST_SECONDS)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        raise
 
 
 def _is_distrust(error: BaseException | None) -> bool:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any, Final
 
 import typer
 
-from tools.commands.terminal import plain
+from tools.commands.terminal import machine_text, plain
 
 _STATES: Final = {
     "pending": "waits for an operator's approval",
@@ -75,7 +74,7 @@ class Progress:
         return bool(known != value)
 
     def _tell(self, value: Mapping[str, Any], text: str) -> None:
-        typer.echo(json.dumps(value, ensure_ascii=False) if self._machine else plain(text))
+        typer.echo(machine_text(value) if self._machine else plain(text))
 
 
 def _aside(message: str | None) -> str:

@@ -3,7 +3,8 @@
 """Read the log lines of a join: `GET /v1/join/registrations/{joinId}/log`.
 
 Gives log lines in the order of their arrival. Of a join the newest 2,000 are kept. To follow a log, pass the
-`seq` of the last line that you have as `after`; a gap after it tells how many lines you have missed.
+`seq` of the last line that you have as `after`; a gap after it tells how many lines you have missed. Where lines
+are very long an answer has fewer than `limit`; there are no more when it has none.
 """
 
 from __future__ import annotations

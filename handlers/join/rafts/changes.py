@@ -2,10 +2,14 @@
 
 A raft and our storage share no transaction: what a change has done may not be stored, when the server ends between the
 two. So each begins by looking at what is there. A member is ours if it has our peer URL and was not there before us.
+
+Several servers may work on one database, each with a keeper of its own: what one of them is about to do, the others do
+not know.
 """
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -18,6 +22,8 @@ from storage.join.registrations import Peer
 FORWARD: Final = frozenset({"adding", "promoting"})
 WANTED: Final = FORWARD | {"removing"}
 
+_PAUSE_SECONDS: Final = 1.0
+
 
 class Changes:
     """Makes changes; remembers the adds that it got no answer to, since such a member may turn up late."""
@@ -25,8 +31,7 @@ class Changes:
     def __init__(self, store: Rafts, clock: Callable[[], float]) -> None:
         self._store = store
         self._clock = clock
-        # What an earlier process asked for, it may have asked for just before this one began.
-        self._begun = clock()
+        # When an add was last asked for without an answer; what another process did, it may have done just now.
         self._asked: dict[tuple[str, str], float] = {}
 
     async def make(self, turn: Turn, work: RaftWork, raft: Raft) -> None:
@@ -50,9 +55,13 @@ class Changes:
             return
         ours = _ours(members, turn, work, raft)
         if ours is None:
+            # The list may have been long in coming, and the join have failed since.
+            if not await self._store.note_before(turn.join_id, work.raft, work.before):
+                return
             ours = await self._ask(turn, work, raft)
             members.append(ours)
-        await self._store.added(turn.join_id, work.raft, ours.member_id, _peers(members, ours, turn.name))
+        if not await self._store.added(turn.join_id, work.raft, ours.member_id, _peers(members, ours, turn.name)):
+            await _take_back(raft, ours.member_id)
 
     async def _ask(self, turn: Turn, work: RaftWork, raft: Raft) -> Member:
         try:
@@ -78,7 +87,7 @@ class Changes:
 
     async def _left_behind(self, turn: Turn, work: RaftWork, raft: Raft) -> str | None:
         """Return the id of a member of which nothing is stored but that it was to be added."""
-        asked = self._asked.get((turn.join_id, work.raft), self._begun)
+        asked = self._asked.setdefault((turn.join_id, work.raft), self._clock())
         may_be_late = self._clock() < asked + raft.late_seconds
         urls = _urls(turn, raft)
         for member in await raft.members():
@@ -87,6 +96,17 @@ class Changes:
         if may_be_late:
             raise RaftTrouble("the member may still turn up: its add was not answered")
         return None
+
+
+async def _take_back(raft: Raft, member_id: str) -> None:
+    """Remove a member that came when another server had found the join out of the raft, and let its turn end."""
+    while True:
+        try:
+            await raft.remove(member_id)
+        except RaftTrouble:
+            await asyncio.sleep(_PAUSE_SECONDS)
+        else:
+            return
 
 
 def _urls(turn: Turn, raft: Raft) -> tuple[str, ...]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Final, Literal, TypeVar
+from typing import Annotated, Any, Final, Literal, TypeVar
 from urllib.parse import urlsplit
 
 import httpx
 import msgspec
 
+from handlers.join.bounded import Bounded
 from handlers.join.rafts.port import Member, RaftRefused, RaftSilent, RaftTrouble, peer_url
 
 Answer = TypeVar("Answer")
@@ -19,6 +20,8 @@ Answer = TypeVar("Answer")
 _LATE_SECONDS: Final = 10.0
 _CALL_SECONDS: Final = 5.0
 _TEXT_CHARACTERS: Final = 200
+# A list of members has a few hundred bytes for each.
+_ANSWER_BYTES: Final = 1_048_576
 
 # gRPC's codes and etcd's texts (api/v3rpc/rpctypes/error.go), as the gateway hands them on.
 _INVALID: Final = 3
@@ -31,7 +34,7 @@ _NOT_TRIED: Final = frozenset({"etcdserver: unhealthy cluster", "etcdserver: rpc
 class _Member(msgspec.Struct):
     """A member as the gateway writes it: 64-bit numbers are strings, and what is empty or false is left out."""
 
-    id: str = msgspec.field(name="ID")
+    id: Annotated[str, msgspec.Meta(pattern=r"\A[0-9]+\Z")] = msgspec.field(name="ID")
     name: str = ""
     peer_urls: list[str] = msgspec.field(name="peerURLs", default_factory=list)
     learner: bool = msgspec.field(name="isLearner", default=False)
@@ -86,7 +89,8 @@ class EtcdRaft:
         # Where nothing is TLS the public authorities are not worth the tenth of a second that they take to load.
         encrypted = any(endpoint.startswith("https:") for endpoint in endpoints)
         # No proxy of the environment's, and no redirect: these requests go where the settings say.
-        self._client = httpx.AsyncClient(verify=tls or encrypted, timeout=call_seconds, trust_env=False)
+        transport = Bounded(_ANSWER_BYTES, tls or encrypted)
+        self._client = httpx.AsyncClient(transport=transport, timeout=call_seconds, trust_env=False)
 
     def peer_urls(self, address: str) -> tuple[str, ...]:
         """Return the one URL of a member at `address`."""
@@ -175,7 +179,7 @@ def _refusal(endpoint: str, response: httpx.Response) -> _Verdict | RaftTrouble:
     """Return what an answer other than 200 means."""
     try:
         error = msgspec.json.decode(response.content, type=_Error)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         # Not etcd's gateway, or one without this call.
         return RaftSilent(_told(endpoint, f"has answered {response.status_code}"))
     if error.code in _VERDICTS:
@@ -186,7 +190,7 @@ def _refusal(endpoint: str, response: httpx.Response) -> _Verdict | RaftTrouble:
 def _decoded(endpoint: str, response: httpx.Response, of: type[Answer]) -> Answer:
     try:
         return msgspec.json.decode(response.content, type=of)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise RaftSilent(_told(endpoint, "has answered what etcd does not")) from error
 
 

@@ -4,6 +4,7 @@ import asyncio
 import base64
 import random
 import time
+import tracemalloc
 from collections.abc import Sequence
 from datetime import timedelta
 from ipaddress import ip_network
@@ -17,7 +18,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from generated.join.security import ClientCertificate
 from handlers.join.certificates import Authority, spki_pin
-from handlers.join.client_certificate import ClientCertificates, read_certificate
+from handlers.join.client_certificate import LONGEST, ClientCertificates, read_certificate
 from handlers.join.identities import Identities
 from storage.join.registrations import Identity
 from tests.handlers.join.asking import exchange
@@ -276,3 +277,25 @@ def test_whatever_bytes_a_header_holds_they_are_no_fault(joins: Joins, join_id: 
 def test_text_that_is_no_certificate_is_none(founder: Authority) -> None:
     for text in ("", "x", "-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n", "\N{SNOWMAN}", "\ud800"):
         assert read_certificate(founder, text) is None
+
+
+def test_what_a_proxy_hands_on_does_not_stay_in_memory_but_for_what_may_be_a_certificate(
+    joins: Joins, join_id: str, certificate: str
+) -> None:
+    chance = random.Random(0)
+    asking = [b":%b:" % base64.b64encode(chance.randbytes(45_000)) for _ in range(100)]
+    tracemalloc.start()
+    try:
+        for each in asking:
+            assert not joins.handed_on(join_id, each)
+        assert tracemalloc.get_traced_memory()[0] < 1_000_000
+    finally:
+        tracemalloc.stop()
+    assert joins.handed_on(join_id, sequence(certificate))
+
+
+def test_the_longest_certificate_that_the_authority_signs_is_read(joins: Joins, join_id: str) -> None:
+    longest = rsa.RSAPublicNumbers(65537, 2**8191 + 1).public_key()
+    pem = joins.founder.issue(longest, join_id, int(joins.now) * 1000 + DAY)
+    assert read_certificate(joins.founder, pem) is not None
+    assert len(pem) <= LONGEST

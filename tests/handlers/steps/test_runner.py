@@ -95,6 +95,16 @@ def test_a_program_that_is_not_there_is_a_failure(tmp_path: Path) -> None:
         asyncio.run(runner.run(Command(("/nowhere/x",), 5), around, Whole(), take))
 
 
+def test_a_name_that_no_environment_can_hold_is_a_failure(tmp_path: Path) -> None:
+    around = Surroundings(environment={"GATEHOUSE_RAFT_PEERS": "a\0b=http://b:1"}, mark=tmp_path / "step")
+
+    async def take(_: str) -> None:
+        pytest.fail("no output")
+
+    with pytest.raises(StepFailed, match=r"^sh cannot be run: its environment has a NUL$"):
+        asyncio.run(runner.run(Command(("sh", "-c", "echo x"), 5), around, Whole(), take))
+
+
 def test_a_process_that_is_left_behind_is_not_waited_for_and_lives(tmp_path: Path) -> None:
     done = ran(f"sleep 60 & echo $! >{tmp_path}/pid; echo up")
     pid = int((tmp_path / "pid").read_text())

@@ -8,6 +8,7 @@ import pytest
 
 from storage.audit import AUDIT
 from storage.database import Storage
+from storage.join import events as join_events
 from storage.join.events import KEYS_KEPT, LINES, LINES_KEPT, Log, LogLine, StoredLine
 from storage.join.refusals import Refusal, Refused
 from tests.storage.join.work import (
@@ -139,6 +140,20 @@ async def test_a_log_is_read_on_from_any_line(storage: Storage) -> None:
     assert await seqs(2107, 9) == await seqs(2**80, 9) == []
     assert await events.log("5d1f4a7e-3c52-7b90-8e61-0c2a9f47d813", after=0, limit=9) is None
     assert await events.log("x", after=0, limit=9) is None
+
+
+async def test_very_long_lines_are_read_in_several_answers(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(join_events, "READ_AT_ONCE", 1_000)
+    join_id = await joining(storage)
+    for number in range(5):
+        assert await report(storage, join_id, lines=[(number, None, "x" * 600)] * 2) == DONE
+    seen: list[int] = []
+    while more := await storage.join.events.log(join_id, after=len(seen), limit=LINES_KEPT):
+        if not more.lines:
+            break
+        assert len(more.lines) == 2
+        seen += [line.seq for line in more.lines]
+    assert seen == list(range(1, 11))
 
 
 async def test_a_join_that_is_not_there_gets_nothing(storage: Storage) -> None:

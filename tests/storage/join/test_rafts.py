@@ -108,7 +108,7 @@ async def test_what_was_added_after_the_failure_is_known_and_to_be_removed(stora
     assert (raft.state, raft.member_id) == ("removing", "7")
     await storage.join.rafts.removed(join_id, "control")
     assert await raft_states(storage, join_id) == ["removed", "absent"]
-    await storage.join.rafts.added(join_id, "control", "8", PEERS)
+    assert not await storage.join.rafts.added(join_id, "control", "8", PEERS)
     await storage.join.rafts.removed(join_id, "control")
     assert await raft_states(storage, join_id) == ["removed", "absent"]
 

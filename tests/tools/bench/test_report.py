@@ -9,9 +9,9 @@ from tools.bench.load import Round
 from tools.bench.report import Memory, Played, Result, document, failures, ratios, show
 
 
-def rounds(*rates: int) -> list[Round]:
+def rounds(*rates: int, load_cpu: float = 0.4) -> list[Round]:
     return [
-        Round(requests=rate * 5, seconds=5.0, p50=6.0, p99=20.0, longest=40.0, cpu=rate / 1000, load_cpu=0.35)
+        Round(requests=rate * 5, seconds=5.0, p50=6.0, p99=20.0, longest=40.0, cpu=rate / 1000, load_cpu=load_cpu)
         for rate in rates
     ]
 
@@ -22,7 +22,7 @@ def result(
     measured = {"gatehouse": gatehouse, "fastapi": rounds(200, 250, 100), "limit": rounds(4000, 5000, 2000)}
     return Result(
         date="2026-04-15T12:00:00Z",
-        played=[Played(name="admit", work="admitEvent", budgets=Admission.budgets, rounds=measured)],
+        played=[Played(name="admit", work="admitEvent", note="A note.", budgets=Admission.budgets, rounds=measured)],
         first_answer={"start in a new folder": first},
         memory=Memory(events=100_000, peak_bytes=peak),
         load_average=load_average,
@@ -80,8 +80,13 @@ def test_the_tables_show_every_server_and_ratio() -> None:
     text = shown(GOOD)
     assert all(
         word in text
-        for word in ("gatehouse/fastapi", "gatehouse/limit", "15.00", "0.75", "3,000", "200", "7%", "90 MB")
+        for word in ("gatehouse/fastapi", "gatehouse/limit", "15.00", "0.75", "3,000", "200", "A note.", "90 MB")
     )
+
+
+def test_a_load_that_may_have_measured_itself_is_told() -> None:
+    assert "no time left" not in shown(GOOD)
+    assert "the load of gatehouse had no time left" in shown(result(rounds(3000, 4000, 1000, load_cpu=4.5)))
 
 
 def test_a_machine_that_was_busy_is_told() -> None:

@@ -12,6 +12,7 @@ from typing import Protocol
 
 import pytest
 
+from tests.support import forks
 from tools import state
 from tools.state import StateFolder
 
@@ -34,15 +35,12 @@ def gatehouse(environment: dict[str, str], tmp_path: Path) -> Command:
     def run(
         *arguments: str | Path, text: str = "", cwd: Path | None = None, **variables: str
     ) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [GATEHOUSE, *arguments],
-            input=text,
+        return forks.run(
+            [str(each) for each in arguments],
+            environment=environment | variables,
+            text=text,
             cwd=cwd or tmp_path,
-            env=environment | variables,
-            capture_output=True,
-            text=True,
             timeout=60,
-            check=False,
         )
 
     return run

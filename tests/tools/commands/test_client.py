@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import socket
+from typing import Any
 
 import pytest
 
@@ -51,6 +52,12 @@ def test_a_problem_tells_each_field_that_is_at_fault(stand_in: StandIn) -> None:
     ]
 
 
+@pytest.mark.parametrize("errors", [1, "role", {"role": 1}, ["role", None, {}], [[]]])
+def test_a_problem_of_other_types_is_told_all_the_same(stand_in: StandIn, errors: Any) -> None:
+    stand_in.status, stand_in.body = 409, json.dumps({"title": 1, "detail": [], "errors": errors}).encode()
+    assert "None (409): 1" in refused(Client(stand_in.url)).detail
+
+
 def test_a_problem_that_passes_says_when_to_try_again(stand_in: StandIn) -> None:
     stand_in.status, stand_in.headers = 503, {"Retry-After": "5"}
     stand_in.body = json.dumps({**PROBLEM, "code": "service.unavailable"}).encode()
@@ -58,7 +65,11 @@ def test_a_problem_that_passes_says_when_to_try_again(stand_in: StandIn) -> None
 
 
 @pytest.mark.parametrize(
-    ("status", "body"), [(502, b"<html>"), (500, b""), (302, b""), (404, b"[]"), (200, b"no JSON"), (400, b'{"a":1}')]
+    ("status", "body"),
+    [
+        *((502, b"<html>"), (500, b""), (302, b""), (404, b"[]"), (200, b"no JSON"), (400, b'{"a":1}')),
+        pytest.param(200, b"[" * 100_000, id="deep"),
+    ],
 )
 def test_an_answer_that_no_operation_gives_is_told_by_its_status(stand_in: StandIn, status: int, body: bytes) -> None:
     stand_in.status, stand_in.body, stand_in.headers = status, body, {"Location": "http://127.0.0.1:1/"}
@@ -66,6 +77,12 @@ def test_an_answer_that_no_operation_gives_is_told_by_its_status(stand_in: Stand
     assert fault.detail == f"the server answered {status} without a problem"
     assert fault.body["status"] == status
     assert len(stand_in.seen) == 1
+
+
+def test_an_answer_that_cannot_be_decoded_is_none(stand_in: StandIn) -> None:
+    stand_in.body, stand_in.headers = b"{}", {"Content-Encoding": "gzip"}
+    with pytest.raises(UnreachableError, match="does not answer"):
+        Client(stand_in.url).ask("GET", "/health")
 
 
 def test_a_server_that_is_not_there_is_unreachable() -> None:

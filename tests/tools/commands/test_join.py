@@ -2,23 +2,24 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import IO, Any, TypeAlias
 
 import pytest
 import yaml
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
-from tests.support.gatehouse import COMMAND, PATIENCE_SECONDS, Gatehouse, NewServer, wait_for
+from tests.support import forks
+from tests.support.forks import Process
+from tests.support.gatehouse import PATIENCE_SECONDS, Gatehouse, NewServer, wait_for
 from tests.support.proxy import Proxy
-from tests.tools.commands.conftest import Command
 from tests.tools.joiner.conftest import Signer, Tls
 from tests.tools.joiner.test_runner import alive
 from tools.commands import join
-from tools.commands.terminal import RefusedError
+from tools.commands.terminal import RefusedError, UnreachableError
 from tools.joiner.course import TOKEN_VARIABLE
 from tools.joiner.folder import Join, Node, NodeFolder
 
@@ -43,45 +44,38 @@ class Joiner:
     def __init__(self, server: Gatehouse, folder: Path, url: str = "") -> None:
         self._server = server
         self._folder = folder
-        self._url = url or server.join
-        self._process: subprocess.Popen[str] | None = None
         number = next(NUMBERS)
         self.name, self.address = f"node-{number}", f"10.20.0.{number}"
-        self._node = ("--name", self.name, "--address", self.address)
+        self._options = ["--founder", url or server.join, "--name", self.name, "--address", self.address, *NODE]
+        self._process: Process | None = None
+        self._told: list[dict[str, Any]] = []
+        self._reader = threading.Thread()
+        self._err = folder / "err"
         self.join_id = ""
-        self.out = folder / "out"
-        self.err = folder / "err"
-        self.out.touch()
+
+    @property
+    def err(self) -> str:
+        """What the command has said on standard error, over all its starts."""
+        return self._err.read_text()
 
     def plan(self, **scripts: str) -> None:
         """Give the node a plan of shell scripts."""
         steps = [{"name": name, "run": ["sh", "-c", script], "timeoutSeconds": 30} for name, script in scripts.items()]
-        (self._folder / "plan.yaml").write_text(yaml.safe_dump({"steps": steps}))
+        plan = self._folder / "plan.yaml"
+        plan.write_text(yaml.safe_dump({"steps": steps}))
+        self._options += ["--plan", str(plan), "--state", str(self._folder / "node")]
 
     def start(self, token: str = "") -> None:
         """Start the command; it has the token in its environment."""
-        options = ["--plan", "plan.yaml"] if (self._folder / "plan.yaml").exists() else []
-        with self.out.open("a") as out, self.err.open("a") as err:
-            self._process = subprocess.Popen(
-                [
-                    COMMAND,
-                    "join",
-                    "--founder",
-                    self._url,
-                    "--name",
-                    self.name,
-                    "--address",
-                    self.address,
-                    *NODE,
-                    *options,
-                    "--json",
-                ],
-                cwd=self._folder,
-                env=self._server.environment() | ({TOKEN_VARIABLE: token} if token else {}),
-                stdout=out,
-                stderr=err,
-                text=True,
-            )
+        environment = self._server.environment() | ({TOKEN_VARIABLE: token} if token else {})
+        with self._err.open("a") as err:
+            self._process = forks.start(["join", *self._options, "--json"], environment=environment, stderr=err)
+        self._reader = threading.Thread(target=self._read, args=[self._process.stdout])
+        self._reader.start()
+
+    def _read(self, out: IO[str]) -> None:
+        with out:
+            self._told += map(json.loads, out)
 
     def approved(self) -> str:
         """Register with a new token, let the operator approve, and return the id of the join."""
@@ -105,12 +99,13 @@ class Joiner:
     def end(self) -> int:
         """Wait for the end of the command and return its code."""
         assert self._process is not None
-        return self._process.wait(PATIENCE_SECONDS)
+        code = self._process.wait(PATIENCE_SECONDS)
+        self._reader.join()
+        return code
 
     def told(self, event: str) -> list[dict[str, Any]]:
         """What the command has told so far of one kind."""
-        values = [json.loads(line) for line in self.out.read_text().splitlines(keepends=True) if line.endswith("\n")]
-        return [value for value in values if value.get("event") == event]
+        return [value for value in self._told if value.get("event") == event]
 
     def lines(self) -> list[str]:
         """What the command has told of its steps' output so far."""
@@ -141,22 +136,13 @@ def logged(server: Gatehouse, join_id: str) -> list[str]:
 def test_a_node_joins_and_the_operator_follows(server: Gatehouse, joiner: NewJoiner) -> None:
     node = joiner()
     node.plan(**{"raft:control": "echo $GATEHOUSE_RAFT_PEERS", "services": "echo one; sleep 0.3; echo 'tw\x1bo'"})
-    node.start(json.loads(operate(server, "joins", "token", "--name", node.name, "--json").stdout)["token"])
-    join_id = wait_for(lambda: node.told("state"))[0]["joinId"]
-    follower = subprocess.Popen(
-        [COMMAND, "joins", "log", join_id, "--follow", "--state", str(server.state)],
-        env=server.environment(),
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert "waits for an operator" in listed(follower)
-    assert "joining" in operate(server, "joins", "approve", join_id, "--role", "compute").stdout
-    out, _ = follower.communicate(timeout=PATIENCE_SECONDS)
-    assert (node.end(), follower.returncode) == (0, 0)
+    join_id = node.approved()
+    followed = server.run("joins", "log", join_id, "--follow", "--state", str(server.state))
+    assert (node.end(), followed.returncode) == (0, 0)
     assert logged(server, join_id) == [f"{node.name}=https://{node.address}:2380", "one", "tw\x1bo"] == node.lines()
     # What passes between two looks of the follower is not told.
     passing = ("raft control: ", ": running", ": its turn has come")
-    told = [line for line in out.splitlines() if not any(each in line for each in passing)]
+    told = [line for line in followed.stdout.splitlines() if not any(each in line for each in passing)]
     assert told == [
         f"  raft:control | {node.name}=https://{node.address}:2380",
         "raft:control: done",
@@ -166,17 +152,6 @@ def test_a_node_joins_and_the_operator_follows(server: Gatehouse, joiner: NewJoi
         "complete: done",
         f"join {join_id}: joined",
     ]
-
-
-def listed(process: subprocess.Popen[str]) -> str:
-    assert process.stdout is not None
-    return process.stdout.readline()
-
-
-def operate(server: Gatehouse, *arguments: str) -> subprocess.CompletedProcess[str]:
-    done = server.run(*arguments, "--state", str(server.state))
-    assert done.returncode == 0, done.stderr
-    return done
 
 
 def test_lines_come_once_and_in_order_though_answers_are_lost_and_the_server_is_killed(
@@ -193,7 +168,7 @@ def test_lines_come_once_and_in_order_though_answers_are_lost_and_the_server_is_
         server.kill()
         server.start()
         proxy.port = server.join_port
-        assert node.end() == 0, node.err.read_text()
+        assert node.end() == 0, node.err
     lines = [str(number * 100 + line) for number in range(1, 21) for line in range(1, 51)]
     assert logged(server, join_id) == [*lines, "end"]
     assert server.state_of(join_id) == "joined"
@@ -204,8 +179,7 @@ def test_a_step_that_fails_ends_the_join_and_the_command(server: Gatehouse, join
     node.plan(services="echo no room; exit 3")
     join_id = node.approved()
     assert node.end() == 1
-    assert node.err.read_text().splitlines()[-1] == "gatehouse: step services failed: sh ended with code 3"
-    assert json.loads(node.out.read_text().splitlines()[-1])["failure"]["step"] == "services"
+    assert node.err.splitlines()[-1] == "gatehouse: step services failed: sh ended with code 3"
     found = wait_for(lambda: out_of_rafts(server, join_id))
     assert (found["state"], found["failure"]["step"]) == ("failed", "services")
     assert logged(server, join_id) == ["no room"]
@@ -225,7 +199,7 @@ def test_a_joiner_that_was_ended_goes_on_and_the_operator_may_still_abort(
     wait_for(node.lines)
     node.signal(signal.SIGTERM)
     assert node.end() == 1
-    assert "stopped; the same command goes on where it was" in node.err.read_text()
+    assert "stopped; the same command goes on where it was" in node.err
     node.start()
     wait_for(lambda: len(node.lines()) == 2)
     node.signal(signal.SIGKILL)
@@ -234,20 +208,24 @@ def test_a_joiner_that_was_ended_goes_on_and_the_operator_may_still_abort(
     wait_for(lambda: len(node.lines()) == 3)
     assert server.reject(join_id, "Wrong machine.").status == 200
     assert node.end() == 1
-    assert "gatehouse: the join is failed at step services: Wrong machine." in node.err.read_text()
+    assert "gatehouse: the join is failed at step services: Wrong machine." in node.err
     pids = (tmp_path / "pids").read_text().split()
     assert [alive(int(pid)) for pid in pids] == [False] * 3
     wait_for(lambda: out_of_rafts(server, join_id))
 
 
-def test_a_man_in_the_middle_gets_nothing(server: Gatehouse, joiner: NewJoiner, tmp_path: Path) -> None:
+def test_a_man_in_the_middle_gets_nothing(tmp_path: Path) -> None:
     other = Signer.new()
     with Tls.showing(tmp_path, other.pem, other.key).listening() as middle:
-        node = joiner(middle.url)
-        node.start(server.mint()["token"])
-        assert node.end() == 1
+        done = run(tmp_path, "--founder", middle.url, "--token", TOKEN)
     assert middle.received == b""
-    assert f"{middle.url} is not the founder of this token" in node.err.read_text()
+    assert isinstance(done.exception, RefusedError)
+    assert done.exception.detail.startswith(f"{middle.url} is not the founder of this token")
+
+
+def run(folder: Path, *options: str) -> Result:
+    """Run the command within this process, for what ends before anything begins."""
+    return CliRunner().invoke(join.app, [*NOBODY, "--state", str(folder / "node"), *options])
 
 
 @pytest.mark.parametrize(
@@ -265,32 +243,28 @@ def test_a_man_in_the_middle_gets_nothing(server: Gatehouse, joiner: NewJoiner, 
     ],
 )
 def test_wrong_options_end_the_command_with_2_and_no_secret_is_repeated(
-    founder: str, options: Sequence[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    founder: str, options: Sequence[str], tmp_path: Path
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    done = CliRunner().invoke(join.app, [*NOBODY, "--founder", founder, *options])
+    done = run(tmp_path, "--founder", founder, *options)
     assert done.exit_code == 2
     assert "s3cret" not in done.output
 
 
-def test_a_founder_that_is_not_there_ends_the_command_with_3(gatehouse: Command, tmp_path: Path) -> None:
-    (tmp_path / "token").write_text(f"{TOKEN}\n")
-    done = gatehouse(
-        "join", "--founder", "https://127.0.0.1:1", "--name", "n", "--address", "a", *NODE, "--token-file", "token"
-    )
-    assert (done.returncode, done.stderr) == (3, "gatehouse: https://127.0.0.1:1 does not answer: Connection refused\n")
-    assert [file.name for file in (tmp_path / ".gatehouse-node").iterdir()] == ["lock"]
+def test_a_founder_that_is_not_there_is_unreachable_and_leaves_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text(f"{TOKEN}\n")
+    done = run(tmp_path, "--token-file", str(file))
+    assert isinstance(done.exception, UnreachableError)
+    assert done.exception.detail == "https://127.0.0.1:1 does not answer: Connection refused"
+    assert [each.name for each in (tmp_path / "node").iterdir()] == ["lock"]
 
 
-def test_a_token_of_another_founder_is_not_sent_to_the_folders_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    folder = NodeFolder(Path(".gatehouse-node"))
+def test_a_token_of_another_founder_is_not_sent_to_the_folders_own(tmp_path: Path) -> None:
+    folder = NodeFolder(tmp_path / "node")
     with folder.held():
         folder.trust(Signer.new().pem.decode())
         folder.joined_as(Join(join_id="j", token="t", node=Node(name="n", role="compute", address="a", peer_urls=())))
-    done = CliRunner().invoke(join.app, [*NOBODY, "--token", TOKEN])
+    done = run(tmp_path, "--token", TOKEN)
     assert isinstance(done.exception, RefusedError)
     assert "has a join with another founder" in done.exception.detail
 
@@ -298,6 +272,6 @@ def test_a_token_of_another_founder_is_not_sent_to_the_folders_own(
 def test_a_plan_that_is_wrong_is_told_before_anybody_is_asked(tmp_path: Path) -> None:
     plan = tmp_path / "plan.yaml"
     plan.write_text("steps: [{name: services}]\n")
-    done = CliRunner().invoke(join.app, [*NOBODY, "--plan", str(plan)], env={TOKEN_VARIABLE: TOKEN})
+    done = run(tmp_path, "--token", TOKEN, "--plan", str(plan))
     assert isinstance(done.exception, RefusedError)
     assert done.exception.body["findings"][0] == f"{plan}:1:9: steps[0].run is missing"

@@ -27,6 +27,15 @@ def test_what_a_terminal_would_obey_is_not_shown(capsys: pytest.CaptureFixture[s
     assert "\x1b" not in capsys.readouterr().err
 
 
+def test_a_machines_json_has_nothing_that_a_terminal_would_obey(capsys: pytest.CaptureFixture[str]) -> None:
+    value = {"message": "\x1b[31m \x7f \x9b31m \u202e \u2028 \ud800 \U000e0041 é \U0001f600\n"}
+    emit(True, value, lambda _: pytest.fail("no person asked"))
+    out = capsys.readouterr().out
+    assert out.removesuffix("\n").isprintable()
+    assert "é \U0001f600" in out
+    assert json.loads(out) == value
+
+
 @pytest.mark.parametrize(
     ("fault", "code", "kind"), [(RefusedError("why"), 1, "refused"), (UnreachableError("why"), 3, "unreachable")]
 )

@@ -201,7 +201,7 @@ def test_a_token_that_is_new_begins_again_after_a_bad_end(
     founder: conftest.Founder, folder: NodeFolder, go: Go, signer: Signer
 ) -> None:
     founder.state = "failed"
-    with pytest.raises(RefusedError, match="^the join is failed$"):
+    with pytest.raises(RefusedError, match=r"^the join is failed$"):
         go()
     with pytest.raises(RefusedError):
         go()

@@ -123,10 +123,54 @@ def test_any_other_refusal_ends_the_command(ask: Callable[..., Any], founder: co
     assert refused.value.body["code"] == "JOIN_NAME_TAKEN"
 
 
-def test_an_answer_that_no_founder_gives_is_told(ask: Callable[..., Any], founder: conftest.Founder) -> None:
-    founder.answer = lambda *_: (200, ["no registration"])  # type: ignore[method-assign] # somebody else answers
-    with pytest.raises(RefusedError, match="the server answered 200 without a problem"):
+@pytest.mark.parametrize(
+    "value",
+    [
+        ["no registration"],
+        {"joinId": 1, "certificate": "x"},
+        {"joinId": "x"},
+        {"joinId": "x", "certificate": None},
+        {"joinId": "x", "certificate": "\ud800"},
+    ],
+)
+def test_an_answer_that_no_founder_gives_is_told(
+    ask: Callable[..., Any], founder: conftest.Founder, folder: NodeFolder, value: Any
+) -> None:
+    founder.answer = lambda *_: (200, value)  # type: ignore[method-assign] # somebody else answers
+    with pytest.raises(RefusedError, match="answers 200 with what no founder does"):
         ask(lambda asked: asked.register())
+    assert folder.join() is None
+
+
+def test_the_id_of_a_join_is_one_segment_of_a_path(ask: Callable[..., Any], founder: conftest.Founder) -> None:
+    founder.join_id = "../x?\n\r\x1b"
+
+    async def task(asked: Founder) -> Any:
+        await asked.register()
+        return await asked.registration()
+
+    with pytest.raises(RefusedError, match="NOT_FOUND"):
+        ask(task)
+    assert founder.seen[-1] == "GET /v1/join/registrations/..%2Fx%3F%0A%0D%1B known"
+
+
+def test_an_answer_without_end_is_not_read_to_it(ask: Callable[..., Any], founder: conftest.Founder) -> None:
+    founder.answer = lambda *_: (200, {"joinId": "x" * 17_000_000})  # type: ignore[method-assign] # somebody else
+    with pytest.raises(UnreachableError, match="the answer has more than 16777216 bytes"):
+        ask(lambda asked: asked.register(), reached=False)
+
+
+def test_who_gives_up_a_request_does_not_tear_it(ask: Callable[..., Any], founder: conftest.Founder) -> None:
+    async def task(asked: Founder) -> None:
+        await asked.register()
+        report = asyncio.create_task(asked.report(Batch("key-1", '{"events":[]}')))
+        await asyncio.sleep(0)
+        report.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await report
+
+    ask(task)
+    assert [key for key, _ in founder.reports] == ["key-1"]
 
 
 def known_twice(founder: conftest.Founder, life: tuple[timedelta, timedelta]) -> Task:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -70,6 +71,22 @@ class Node:
     async def settle(self) -> None:
         while await self.change():
             pass
+
+    async def make(self, changes: Changes) -> None:
+        """Let this keeper make the change that is due."""
+        turn, wanted = await self.wanted()
+        assert turn is not None
+        assert wanted is not None
+        await changes.make(turn, wanted, self.raft)
+
+    async def making(self, call: str) -> asyncio.Task[None]:
+        """Begin the change that is due; its call to the raft waits until a test lets it go on."""
+        self.raft.hangs[call] = asyncio.Event()
+        calls = self.raft.calls.count(call)
+        task = asyncio.create_task(self.make(self.changes))
+        while self.raft.calls.count(call) == calls:  # noqa: ASYNC110 - the raft has no event for a call
+            await asyncio.sleep(0.001)
+        return task
 
     async def record(self) -> Any:
         return (await work.standing(self.storage, self.join_id)).rafts[0]
@@ -270,15 +287,61 @@ async def test_a_raft_that_was_never_asked_needs_none_of_this(node: Node, raft: 
 async def test_an_add_that_ends_after_the_join_has_failed_is_undone(node: Node, raft: MemoryRaft) -> None:
     await node.report(("raft:store", "running"))
     assert await node.change()
-    turn, wanted = await node.wanted()
-    assert turn is not None
-    assert wanted is not None
+    late = await node.making("add")
     await node.report(("services", "failed"))
-    await node.changes.make(turn, wanted, raft)
+    raft.hangs["add"].set()
+    await late
     assert raft.learners[OURS]
     await node.settle()
     assert raft.present == [FOUNDER]
     assert (await node.record()).member_id == OURS
+
+
+async def test_an_add_that_ends_after_another_server_has_ended_the_turn_is_undone(
+    node: Node, raft: MemoryRaft, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("handlers.join.rafts.changes._PAUSE_SECONDS", 0.01)
+    await node.report(("raft:store", "running"))
+    assert await node.change()
+    late = await node.making("add")
+    await node.report(("services", "failed"))
+    await node.make(Changes(node.storage.join.rafts, node.clock))
+    assert (await node.record()).state == "removed"
+    raft.trouble["remove"] = RaftTrouble("unhealthy")
+    raft.hangs["add"].set()
+    while raft.calls.count("remove") < 2:  # noqa: ASYNC110 - the raft has no event for a call
+        await asyncio.sleep(0.001)
+    del raft.trouble["remove"]
+    await late
+    assert raft.changes == [("add", OURS), ("remove", OURS)]
+    assert raft.present == [FOUNDER]
+
+
+async def test_what_another_server_may_be_adding_is_awaited(storage: Storage) -> None:
+    raft = MemoryRaft(late_seconds=10)
+    node = await Node.joining(storage, raft)
+    await node.report(("raft:store", "running"))
+    other = Changes(storage.join.rafts, node.clock)
+    assert await node.change()
+    node.clock.now += 100
+    await node.report(("services", "failed"))
+    with pytest.raises(RaftTrouble, match="may still turn up"):
+        await node.make(other)
+    node.clock.now += 10
+    await node.make(other)
+    assert (await node.record()).state == "removed"
+
+
+async def test_nothing_is_added_once_the_join_has_failed_while_the_members_were_listed(
+    node: Node, raft: MemoryRaft
+) -> None:
+    await node.report(("raft:store", "running"))
+    assert await node.change()
+    late = await node.making("members")
+    await node.report(("services", "failed"))
+    raft.hangs["members"].set()
+    await late
+    assert "add" not in raft.calls
 
 
 async def test_peers_have_names_that_differ(storage: Storage, raft: MemoryRaft) -> None:

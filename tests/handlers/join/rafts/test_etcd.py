@@ -99,6 +99,10 @@ async def test_what_does_not_answer_or_only_learns_is_left_for_the_next_endpoint
         (Says(302, b""), RaftSilent),
         (Says(200, b"<html>"), RaftSilent),
         (says({"member": {"ID": 7}}), RaftSilent),
+        (says({"member": NEWCOMER | {"ID": "7\0"}}), RaftSilent),
+        (says({"member": NEWCOMER, "more": "x" * 1_048_576}), RaftSilent),
+        (Says(200, b'{"member":' + b"[" * 100_000), RaftSilent),
+        (Says(503, b'{"code":14,"message":' + b"[" * 100_000), RaftSilent),
         (None, RaftSilent),
     ],
 )

@@ -1,0 +1,80 @@
+"""The process behind forks.py: imports what `gatehouse` needs, and then forks itself for each that is to run.
+
+A fork gets its order as JSON, and four descriptors beside it: its standard streams, and where to tell its exit code.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import os
+import select
+import socket
+import sys
+from typing import Any, Final
+
+from tools.cli import main
+
+# What is imported beforehand.
+_IMPORTED: Final = (
+    *("tools.commands.audit", "tools.commands.check", "tools.commands.event", "tools.commands.generate"),
+    *("tools.commands.holds", "tools.commands.init", "tools.commands.join", "tools.commands.joins"),
+    *("tools.commands.runs", "tools.commands.serve", "tools.commands.sources", "tools.commands.workflows"),
+    *("alembic.command", "psycopg"),
+)
+_ORDER_BYTES: Final = 1 << 18
+
+
+def open_forks(door: socket.socket) -> dict[str, Any] | None:
+    """Fork as often as is asked; returns in each fork with its order, here with None once nobody asks any more."""
+    poller = select.poll()
+    poller.register(door, select.POLLIN)
+    running: dict[int, tuple[int, int]] = {}
+    while True:
+        for ready, _ in poller.poll():
+            if ready in running:
+                poller.unregister(ready)
+                _tell_end(ready, *running.pop(ready))
+                continue
+            order, (stdin, stdout, stderr, told) = _received(door)
+            if not order:
+                return None
+            pid = os.fork()
+            if pid == 0:
+                for stream, descriptor in enumerate((stdin, stdout, stderr)):
+                    os.dup2(descriptor, stream)
+                door.close()
+                os.closerange(3, 1 << 16)
+                return dict(json.loads(order))
+            door.send(str(pid).encode())
+            for descriptor in (stdin, stdout, stderr):
+                os.close(descriptor)
+            end = os.pidfd_open(pid)
+            running[end] = pid, told
+            poller.register(end, select.POLLIN)
+
+
+def _received(door: socket.socket) -> tuple[bytes, list[int]]:
+    order, descriptors, *_ = socket.recv_fds(door, _ORDER_BYTES, 4)
+    return order, descriptors or [-1] * 4
+
+
+def _tell_end(end: int, pid: int, told: int) -> None:
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    with contextlib.suppress(BrokenPipeError):
+        os.write(told, str(code).encode())
+    for descriptor in (end, told):
+        os.close(descriptor)
+
+
+if __name__ == "__main__":
+    for module in _IMPORTED:
+        importlib.import_module(module)
+    mine = open_forks(socket.socket(fileno=int(sys.argv[1])))
+    if mine is not None:
+        os.chdir(mine["cwd"])
+        os.environ.clear()
+        os.environ.update(mine["environment"])
+        sys.argv = ["gatehouse", *mine["arguments"]]
+        main()
