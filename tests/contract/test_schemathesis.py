@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import contextlib
 import re
+import sqlite3
 import sys
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -13,14 +15,22 @@ from tests.support import failing
 from tests.support.contract import places
 from tests.support.effort import tries
 from tests.support.gatehouse import Gatehouse, NewServer
-from tools.contract.run import AUTHORITY_VARIABLE, KEY_VARIABLE, OPERATOR_VARIABLE, Outcome, run
+from tools.contract.run import AUTHORITY_VARIABLE, CODE_VARIABLE, KEY_VARIABLE, OPERATOR_VARIABLE, Outcome, run
 
 SEEDS = range(1, 1 + tries(3, elsewhere=1))
 EXAMPLES = tries(200, elsewhere=40)
 EXAMPLES_AFTER_AN_EVENT = tries(50, elsewhere=20)
 EXAMPLES_OF_JOIN = tries(100, elsewhere=15)
+EXAMPLES_OF_INSTALLER = tries(100, elsewhere=10)
 LINKS = re.compile(r"API Links: +(\d+) covered / (\d+) selected")
 SCENARIOS = re.compile(r"Scenarios: +(\d+)")
+# An attempt ends at once, so that nothing waits long for a stream's end.
+PLAN = """
+steps:
+  - name: greet
+    run: [echo, hello]
+    timeoutSeconds: 10
+"""
 
 # schemathesis begins no scenario with a path that has parameters of which no operation tells, unless it knows of no
 # other: what an event leads to is therefore tried apart.
@@ -31,12 +41,14 @@ AFTER_AN_EVENT = [
 
 
 class Trial(NamedTuple):
-    """One seed, a server for each API: all of the coordinator, then what an event leads to; and all of the join."""
+    """One seed, a server for each API: all of the coordinator, then what an event leads to; all of the two others."""
 
     coordinator: Gatehouse
     of_coordinator: Future[tuple[Outcome, Outcome]]
     founder: Gatehouse
     of_join: Future[Outcome]
+    machine: Gatehouse
+    of_installer: Future[Outcome]
 
 
 @pytest.fixture(scope="module")
@@ -47,8 +59,9 @@ def trials(new_server: NewServer) -> Iterator[dict[int, Trial]]:
 
 
 def begin(new_server: NewServer, pool: ThreadPoolExecutor, seed: int) -> Trial:
-    coordinator, founder = new_server(), new_server()
-    for server in (coordinator, founder):
+    coordinator, founder, machine = new_server(), new_server(), new_server()
+    (machine.state / "install-plan.yaml").write_text(PLAN)
+    for server in (coordinator, founder, machine):
         server.start()
     assert coordinator.deliver().status == 204
     return Trial(
@@ -56,6 +69,8 @@ def begin(new_server: NewServer, pool: ThreadPoolExecutor, seed: int) -> Trial:
         pool.submit(try_coordinator, coordinator, seed),
         founder,
         pool.submit(run_join, founder, seed, EXAMPLES_OF_JOIN),
+        machine,
+        pool.submit(run_installer, machine, seed, EXAMPLES_OF_INSTALLER),
     )
 
 
@@ -77,6 +92,17 @@ def run_join(server: Gatehouse, seed: int, examples: int, *options: str) -> Outc
     secrets = {OPERATOR_VARIABLE: server.token, AUTHORITY_VARIABLE: str(server.ca_file)}
     options = (f"--tls-verify={server.ca_file}", *options)
     return run("join", listeners, secrets, seed=seed, examples=examples, options=options)
+
+
+def run_installer(server: Gatehouse, seed: int, examples: int, *options: str) -> Outcome:
+    listeners = {"control": server.control, "installer": server.installer}
+    secrets = {
+        OPERATOR_VARIABLE: server.token,
+        AUTHORITY_VARIABLE: str(server.ca_file),
+        CODE_VARIABLE: server.code,
+    }
+    options = (f"--tls-verify={server.ca_file}", *options)
+    return run("installer", listeners, secrets, seed=seed, examples=examples, options=options)
 
 
 @pytest.mark.timeout(300)
@@ -107,6 +133,18 @@ def test_schemathesis_finds_nothing_in_the_join_on_either_listener(seed: int, tr
     assert "Traceback" not in trials[seed].founder.log
 
 
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_schemathesis_finds_nothing_in_the_installer_nor_in_its_events(seed: int, trials: dict[int, Trial]) -> None:
+    outcome = trials[seed].of_installer.result()
+    assert outcome.sound, outcome.text
+    assert_scenarios_went_on(outcome, EXAMPLES_OF_INSTALLER, 4)
+    assert not any(outcome.report["warnings"].values()), outcome.text
+    assert outcome.report["operations"]["tested"] == len(places("installer"))
+    assert outcome.report["test_cases"]["generated"] > 400
+    assert "Traceback" not in trials[seed].machine.log
+
+
 def test_schemathesis_finds_a_fault_where_there_is_one(new_server: NewServer) -> None:
     server = new_server(command=[sys.executable, str(Path(failing.__file__)), "doctor,report_join_events"])
     server.start()
@@ -118,6 +156,17 @@ def test_schemathesis_finds_a_fault_where_there_is_one(new_server: NewServer) ->
     for outcome in (each.result() for each in outcomes):
         assert not outcome.sound
         assert {failure["title"] for failure in outcome.report["failures"]} == {"Server error"}
+
+
+def test_schemathesis_finds_an_event_that_its_document_does_not_have(trials: dict[int, Trial]) -> None:
+    trial = trials[SEEDS[-1]]
+    trial.of_installer.result()
+    trial.machine.stop()
+    with contextlib.closing(sqlite3.connect(trial.machine.state / "gatehouse.db")) as database, database:
+        database.execute("UPDATE install_events SET body = '{}'")
+    trial.machine.start()
+    outcome = run_installer(trial.machine, 1, 5, "--include-operation-id=streamInstallEvents", "--phases=examples")
+    assert {failure["title"] for failure in outcome.report["failures"]} == {"SSE event payload violates content schema"}
 
 
 def assert_scenarios_went_on(outcome: Outcome, examples: int, links: int) -> None:

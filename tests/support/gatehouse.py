@@ -26,7 +26,7 @@ from tests.support.wire import Answer, Fields, Wire, Wrap
 COMMAND: Final = forks.COMMAND
 PATIENCE_SECONDS: Final = 30.0
 
-FREE_PORTS: Final = {"GATEHOUSE_CONTROL_BIND": "127.0.0.1:0", "GATEHOUSE_JOIN_BIND": "127.0.0.1:0"}
+FREE_PORTS: Final = {f"GATEHOUSE_{name}_BIND": "127.0.0.1:0" for name in ("CONTROL", "INSTALLER", "JOIN")}
 
 # Every table in which an admission leaves a row.
 ROWS: Final = ("admissions", "runs", "outbox", "audit")
@@ -50,6 +50,7 @@ class Gatehouse:
         self._process: Process | None = None
         self.log_file = state.parent / f"{state.name}.log"
         self.control = ""
+        self.installer = ""
         self.join = ""
 
     def __enter__(self) -> Self:
@@ -70,6 +71,16 @@ class Gatehouse:
     def port(self) -> int:
         """The port of the control listener."""
         return _port(self.control)
+
+    @property
+    def installer_port(self) -> int:
+        """The port of the installer listener."""
+        return _port(self.installer)
+
+    @property
+    def code(self) -> str:
+        """The install code."""
+        return (self.state / "install.code").read_text().strip()
 
     @property
     def join_port(self) -> int:
@@ -119,7 +130,7 @@ class Gatehouse:
         line = self._process.stdout.readline()
         assert line, f"the server did not start: {self.log}"
         listeners = json.loads(line)["listeners"]
-        self.control, self.join = listeners.get("control", ""), listeners.get("join", "")
+        self.control, self.installer, self.join = (listeners.get(name, "") for name in ("control", "installer", "join"))
 
     def ask_to_stop(self, number: int = signal.SIGTERM) -> None:
         """Send a signal, where the server runs."""

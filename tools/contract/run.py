@@ -14,11 +14,12 @@ from typing import Any, Final
 
 HOOKS: Final = "tools.contract.hooks"
 # The environment's names for the URL of each listener as JSON, for the operator's token, for the demo source's key in
-# hex digits, and for the file of the authority's certificate.
+# hex digits, for the file of the authority's certificate, and for the install code.
 LISTENERS_VARIABLE: Final = "CONTRACT_LISTENERS"
 OPERATOR_VARIABLE: Final = "CONTRACT_OPERATOR_TOKEN"
 KEY_VARIABLE: Final = "CONTRACT_SOURCE_KEY"
 AUTHORITY_VARIABLE: Final = "CONTRACT_AUTHORITY"
+CODE_VARIABLE: Final = "CONTRACT_INSTALL_CODE"
 
 
 @dataclass(frozen=True, slots=True)
