@@ -56,3 +56,5 @@ class EventStream:
         await send({"type": "http.response.body", "body": OPENING, "more_body": True})
         async for chunk in self.chunks:
             await send({"type": "http.response.body", "body": chunk, "more_body": True})
+            # Neither the source nor a client that has left need ever make this wait, and others have their turn.
+            await asyncio.sleep(0)
