@@ -4,8 +4,8 @@
 
 Stores a configuration in place of the one before. JSON and YAML have the same structure: a `node.yaml` can be
 sent as it is. It is stored as it was sent, and the answer gives it back in the media type of the request,
-whatever `Accept` says. YAML is UTF-8 and one document; its keys stand in it once, and there are neither anchors
-nor tags.
+whatever `Accept` says. YAML is UTF-8 and one document; its keys stand in it once, there are neither anchors nor
+tags, and text that some readers of YAML take for something else, such as `no` or `09`, is in quotes.
 
 Everything that is wrong with it is told in one answer, each fault at its place. Beyond the schema: a disk's
 `confirm` is its `device`; no interface and no device is listed twice; the gateway is another address of the
