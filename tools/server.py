@@ -10,6 +10,7 @@ import socket
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
 import uvloop
 
@@ -23,6 +24,11 @@ from handlers.gateway.outlet import outlet
 from handlers.gateway.pages import Page, document_pages, metrics_page
 from handlers.gateway.server import Bound, serve
 from handlers.gateway.telemetry import Metrics, RequestLog, configure_logging
+from handlers.installer.api import installer_api, installer_document
+from handlers.installer.app import App as InstallerApp
+from handlers.installer.feed import Feed
+from handlers.installer.job import Job
+from handlers.installer.node_yaml import node_yaml
 from handlers.join.api import join_api, join_document
 from handlers.join.app import App as JoinApp
 from handlers.join.identities import Identities
@@ -37,7 +43,10 @@ from tools.commands import database
 from tools.keeper import kept
 from tools.settings import ListenerName, Settings
 from tools.state import StateFolder, signing_authority
-from tools.tls import etcd_context, join_context
+from tools.tls import etcd_context, server_context
+
+# So long a stopping server waits, when its last connection has ended, for the end of an install and its verdict.
+JOB_SECONDS: Final = 2.0
 
 
 def run(
@@ -92,16 +101,20 @@ async def _run(
         token = folder.read_secret(folder.operator_token)
         coordinator = await _coordinator(settings, storage, sources, token)
         join = _join(settings, folder, storage, rafts, turns, token)
+        installs = _installs(settings, folder, storage)
+        installer = installer_api(installs, folder.read_secret(folder.install_code))
         bound = [
             Bound(
-                Listener(name, *_served(name, coordinator, join, metrics), metrics, request_log),
+                Listener(name, *_served(name, coordinator, installer, join, metrics), metrics, request_log),
                 each,
-                join_context(folder) if settings.tls(name) else None,
+                server_context(folder, name) if settings.tls(name) else None,
             )
             for name, each in sockets.items()
         ]
         _leave_to_reference_counts()
         stopping = asyncio.Event()
+        if "installer" in sockets:
+            await opened.enter_async_context(kept(installs.job.run, stopping, patience_seconds=JOB_SECONDS))
         if "join" in sockets:
             await opened.enter_async_context(kept(turns.run, stopping))
         # Told once `serve` has taken over the signals: whoever reads it may send one at once.
@@ -126,6 +139,12 @@ async def _coordinator(settings: Settings, storage: Storage, sources: Sources, t
     return coordinator_api(CoordinatorApp(storage, deployment), sources, token)
 
 
+def _installs(settings: Settings, folder: StateFolder, storage: Storage) -> InstallerApp:
+    feed = Feed(storage.installer.events, comment_seconds=settings.installer.comment_seconds)
+    job = Job(storage.installer, feed, folder=folder.path, plan=folder.install_plan, node_yaml=node_yaml)
+    return InstallerApp(storage.installer, job, feed)
+
+
 def _join(
     settings: Settings, folder: StateFolder, storage: Storage, rafts: Sequence[Raft], turns: Turns, token: str
 ) -> Api:
@@ -147,10 +166,12 @@ def _raft(of: chosen.Raft, ledger: Ledger) -> Raft:
 
 
 def _served(
-    listener: ListenerName, coordinator: Api, join: Api, metrics: Metrics
+    listener: ListenerName, coordinator: Api, installer: Api, join: Api, metrics: Metrics
 ) -> tuple[Sequence[Api], Mapping[str, Page]]:
     """Return whose operations a listener serves, and the pages beside them."""
-    if listener == "join":
-        return [join], document_pages({"join": join_document()})
-    pages = document_pages({"coordinator": coordinator_document(), "join": join_document()})
+    documents = {"coordinator": coordinator_document(), "installer": installer_document(), "join": join_document()}
+    if listener != "control":
+        own = {"installer": installer, "join": join}[listener]
+        return [own], document_pages({listener: documents[listener]})
+    pages = document_pages(documents)
     return [coordinator, join], pages | {"/metrics": metrics_page(metrics.render)}

@@ -39,11 +39,11 @@ ListenerName = Literal["control", "installer", "join"]
 Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 # The commands of an install's or a join's plan find these in their environment, and such a command may be gatehouse
-# itself; a join's token is there for `gatehouse join`.
+# itself; a join's token is there for `gatehouse join`, and an install code for `gatehouse install`.
 _FOREIGN: Final = frozenset(
     f"GATEHOUSE_{name}"
     for name in (
-        *("ATTEMPT", "NODE_YAML", "JOIN_TOKEN", "JOIN_ID", "JOIN_NAME", "JOIN_ADDRESS"),
+        *("ATTEMPT", "NODE_YAML", "INSTALL_CODE", "JOIN_TOKEN", "JOIN_ID", "JOIN_NAME", "JOIN_ADDRESS"),
         *("RAFT_NAME", "RAFT_PEERS", "RAFT_PEER_URLS"),
     )
 )
@@ -123,6 +123,17 @@ def _count(value: object) -> int:
 Count = Annotated[int, BeforeValidator(_count)]
 
 
+def _seconds(value: object) -> float:
+    if isinstance(value, str) and re.fullmatch(r"(0|[1-9][0-9]{0,9})(\.[0-9]{1,9})?", value):
+        return float(value)
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise PydanticCustomError("seconds", "must be a number of seconds")
+    return value
+
+
+Seconds = Annotated[float, BeforeValidator(_seconds)]
+
+
 def _switch(value: object) -> bool:
     if isinstance(value, bool):
         return value
@@ -146,6 +157,13 @@ class Listener(_Part):
     """One of the three listeners."""
 
     bind: Annotated[Bind, PlainValidator(Bind.parse)]
+
+
+class Installer(Listener):
+    """The installer listener, and after how many seconds without an event a stream shows that it lives."""
+
+    bind: Annotated[Bind, PlainValidator(Bind.parse)] = Bind("127.0.0.1", 9443)
+    comment_seconds: Seconds = Field(default=15.0, ge=0.1, le=3600)
 
 
 class Join(Listener):
@@ -241,7 +259,7 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(extra="forbid", frozen=True, alias_generator=to_camel, hide_input_in_errors=True)
 
     control: Listener = Listener.model_validate({"bind": "127.0.0.1:8080"})
-    installer: Listener = Listener.model_validate({"bind": "127.0.0.1:9443"})
+    installer: Installer = Installer()
     join: Join = Join()
     rafts: Annotated[tuple[Raft, ...], AfterValidator(_distinct_names)] = (Raft(name="control", kind="ledger"),)
     database_url: Annotated[str, AfterValidator(_database_url)] = Field(default="sqlite:///gatehouse.db", repr=False)
@@ -342,7 +360,7 @@ def _variable(*names: str) -> str:
 VARIABLES: Final = _variables()
 _PARTS: Final[dict[str, type[BaseModel]]] = {
     "control": Listener,
-    "installer": Listener,
+    "installer": Installer,
     "join": Join,
     "rafts": Raft,
     "events": EventSource,

@@ -1,4 +1,4 @@
-"""TLS contexts: of the join listener, over the files of a state folder, and towards an etcd cluster."""
+"""TLS contexts: of listeners, over the files of a state folder, and towards an etcd cluster."""
 
 from __future__ import annotations
 
@@ -7,29 +7,35 @@ import ssl
 from collections.abc import Iterator
 from pathlib import Path
 
-from tools.settings import Raft
+from tools.settings import ListenerName, Raft
 from tools.settingsfile import SettingsError
 from tools.state import StateError, StateFolder
 
 
-def join_context(folder: StateFolder) -> ssl.SSLContext:
-    """Return the context of the join listener; raises StateError with the name of the file that is wrong.
+def server_context(folder: StateFolder, listener: ListenerName) -> ssl.SSLContext:
+    """Return the context of a listener; raises StateError with the name of the file that is wrong.
 
-    Clients are asked for a certificate that the folder's authority has signed, and need not have one.
+    Clients of join are asked for a certificate that the folder's authority has signed, and need not have one; those of
+    another listener are not asked.
     """
-    certificate, key = folder.server_certificate("join"), folder.server_key("join")
+    certificate, key = folder.server_certificate(listener), folder.server_key(listener)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     # Whom a connection is from is noted once, after its handshake.
     context.options |= ssl.OP_NO_RENEGOTIATION
     with _told(certificate, key):
         context.load_cert_chain(certificate, key)
+    if listener == "join":
+        _ask_for_certificates(context, folder)
+    return context
+
+
+def _ask_for_certificates(context: ssl.SSLContext, folder: StateFolder) -> None:
     # OpenSSL also completes the server's own chain from it: nodes look there for the authority that they were told of.
     with _told(folder.authority_certificate):
         context.load_verify_locations(folder.authority_certificate)
     context.verify_flags |= ssl.VERIFY_X509_STRICT
     context.verify_mode = ssl.CERT_OPTIONAL
-    return context
 
 
 def etcd_context(raft: Raft) -> ssl.SSLContext | None:

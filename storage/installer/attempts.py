@@ -53,6 +53,9 @@ class Attempts:
 
     async def orphaned(self, detail: str) -> bool:
         """Fail a running attempt that no process runs any more, and its running step; False where none runs."""
+        # Each server looks at its start, and mostly there is nothing to write.
+        if (await self.latest()).state != "running":
+            return False
         return await self._writer.submit(self._orphan_many, detail)
 
     def _orphan_many(self, transaction: Transaction, details: Sequence[str]) -> list[bool]:

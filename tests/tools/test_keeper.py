@@ -65,11 +65,10 @@ def test_work_that_does_not_end_is_cut_off(monkeypatch: pytest.MonkeyPatch, deaf
                 if not deaf:
                     raise
 
-        async with kept(work, asyncio.Event()):
+        async with kept(work, asyncio.Event(), patience_seconds=0.01):
             await asyncio.sleep(0)
         return ended
 
-    monkeypatch.setattr(keeper, "STOP_SECONDS", 0.01)
     monkeypatch.setattr(keeper, "PAUSE_SECONDS", 0.01)
     assert asyncio.run(run()) == "cut off"
 

@@ -38,6 +38,7 @@ def test_an_empty_file_gives_the_defaults() -> None:
     ]
     assert settings.database_url == "sqlite:////srv/gatehouse/gatehouse.db"
     assert (settings.node, settings.events, settings.connections) == ("local", (), {})
+    assert settings.installer.comment_seconds == 15
 
 
 def test_what_init_writes_is_the_defaults_and_the_demo_source() -> None:
@@ -170,6 +171,30 @@ def test_join_and_its_raft_have_defaults_that_the_file_and_the_environment_chang
     assert (settings.join.bind, settings.join.turn_timeout_seconds, settings.rafts) == (Bind("127.0.0.1", 8443), 5, ())
     assert list(map(str, settings.join.trusted_proxies)) == ["10.0.0.7/32", "2001:db8::/32"]
     assert not settings.join.tls
+
+
+@pytest.mark.parametrize(("value", "seconds"), [("0.1", 0.1), ("20", 20.0), ("3600", 3600.0)])
+def test_how_long_a_stream_is_silent_is_a_number_of_seconds(
+    value: str, seconds: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert parse(f"installer: {{commentSeconds: {value}}}", FILE).installer.comment_seconds == seconds
+    monkeypatch.setenv("GATEHOUSE_INSTALLER_COMMENT_SECONDS", value)
+    assert parse("", FILE).installer.comment_seconds == seconds
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("0.05", "must be greater than or equal to 0.1"),
+        ("3601", "must be less than or equal to 3600"),
+        ("true", "must be a number of seconds"),
+        ("'1e1'", "must be a number of seconds"),
+        ("[1]", "must be a number of seconds"),
+    ],
+)
+def test_how_long_a_stream_is_silent_has_bounds(value: str, message: str) -> None:
+    (finding,) = findings(f"installer: {{commentSeconds: {value}}}")
+    assert finding.endswith(f"installer.commentSeconds {message}")
 
 
 def test_a_list_is_no_variable(monkeypatch: pytest.MonkeyPatch) -> None:

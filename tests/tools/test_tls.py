@@ -11,9 +11,9 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from handlers.join.certificates import Authority
 from tools import authority, state, tls
-from tools.settings import Raft
+from tools.settings import ListenerName, Raft
 from tools.settingsfile import SettingsError
-from tools.state import StateError, StateFolder
+from tools.state import TLS_LISTENERS, StateError, StateFolder
 
 CLIENT = ExtendedKeyUsageOID.CLIENT_AUTH
 SERVER = ExtendedKeyUsageOID.SERVER_AUTH
@@ -59,7 +59,7 @@ def with_certificate(
 
 
 def test_the_authority_is_in_the_chain_that_a_node_is_shown(folder: StateFolder) -> None:
-    near, _ = shake(tls.join_context(folder), client_of(folder))
+    near, _ = shake(tls.server_context(folder, "join"), client_of(folder))
     # The standard library has no public name for the chain before 3.13.
     shown = near._sslobj.get_unverified_chain()  # type: ignore[attr-defined]
     files = (folder.server_certificate("join"), folder.authority_certificate)
@@ -68,14 +68,23 @@ def test_the_authority_is_in_the_chain_that_a_node_is_shown(folder: StateFolder)
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
 def test_a_client_needs_no_certificate(folder: StateFolder, version: ssl.TLSVersion) -> None:
-    _, far = shake(tls.join_context(folder), client_of(folder, version))
+    _, far = shake(tls.server_context(folder, "join"), client_of(folder, version))
     assert far.getpeercert(binary_form=True) is None
 
 
 def test_a_client_may_have_a_certificate_of_the_folder_s_authority(folder: StateFolder) -> None:
     client = with_certificate(folder, state.signing_authority(folder), CLIENT)
-    _, far = shake(tls.join_context(folder), client)
+    _, far = shake(tls.server_context(folder, "join"), client)
     assert far.getpeercert() is not None
+
+
+def test_the_installer_s_clients_are_known_by_the_authority_s_file_and_asked_for_no_certificate(
+    folder: StateFolder,
+) -> None:
+    client = with_certificate(folder, state.signing_authority(folder), CLIENT)
+    near, far = shake(tls.server_context(folder, "installer"), client)
+    assert near.getpeercert(binary_form=True) != b""
+    assert far.getpeercert(binary_form=True) is None
 
 
 def test_a_certificate_that_is_another_authority_s_or_out_of_date_or_a_server_s_is_refused(folder: StateFolder) -> None:
@@ -88,11 +97,12 @@ def test_a_certificate_that_is_another_authority_s_or_out_of_date_or_a_server_s_
     ]
     for client in clients:
         with pytest.raises(ssl.SSLCertVerificationError):
-            shake(tls.join_context(folder), client)
+            shake(tls.server_context(folder, "join"), client)
 
 
-def test_neither_older_tls_nor_a_second_handshake_is_spoken(folder: StateFolder) -> None:
-    context = tls.join_context(folder)
+@pytest.mark.parametrize("listener", TLS_LISTENERS)
+def test_neither_older_tls_nor_a_second_handshake_is_spoken(folder: StateFolder, listener: ListenerName) -> None:
+    context = tls.server_context(folder, listener)
     assert context.minimum_version is ssl.TLSVersion.TLSv1_2
     assert context.options & ssl.OP_NO_RENEGOTIATION
 
@@ -104,6 +114,7 @@ def test_neither_older_tls_nor_a_second_handshake_is_spoken(folder: StateFolder)
         ("join.key", None, "join.key: No such file"),
         ("join.key", b"no key", r"join\.pem and .*join\.key: "),
         ("join.key", authority.key_to_pem(authority.new_key()), "key values mismatch"),
+        ("installer.pem", None, "installer.pem: No such file"),
         ("ca.pem", b"no certificate", r"ca\.pem: "),
     ],
 )
@@ -116,7 +127,7 @@ def test_a_file_that_is_missing_or_wrong_is_told_by_its_name(
     else:
         place.write_bytes(content)
     with pytest.raises(StateError, match=words):
-        tls.join_context(folder)
+        tls.server_context(folder, "installer" if file.startswith("installer") else "join")
 
 
 def etcd(**more: object) -> Raft:
@@ -129,12 +140,12 @@ def test_an_etcd_cluster_is_reached_with_the_files_of_its_setting(folder: StateF
     assert tls.etcd_context(etcd(**files)) is not None
     trusting = tls.etcd_context(etcd(caFile=folder.authority_certificate))
     assert trusting is not None
-    shake(tls.join_context(folder), trusting)
+    shake(tls.server_context(folder, "join"), trusting)
     assert tls.etcd_context(etcd(endpoints=["http://localhost:2379"])) is None
     strangers = tls.etcd_context(etcd())
     assert strangers is not None
     with pytest.raises(ssl.SSLCertVerificationError):
-        shake(tls.join_context(folder), strangers)
+        shake(tls.server_context(folder, "join"), strangers)
 
 
 @pytest.mark.parametrize(

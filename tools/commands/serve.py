@@ -25,7 +25,7 @@ from tools.state import DEFAULT_FOLDER, Lock, StateFolder, hold, make_folder
 
 app = group()
 
-LISTENERS: Final[tuple[ListenerName, ...]] = ("control", "join")
+LISTENERS: Final[tuple[ListenerName, ...]] = ("control", "installer", "join")
 
 
 def _known(names: list[str] | None) -> list[str] | None:
@@ -116,6 +116,7 @@ def _announce(folder: StateFolder, urls: Mapping[ListenerName, str], machine: bo
     places = {
         "state": str(folder.path.absolute()),
         "operatorToken": str(folder.operator_token.absolute()),
+        "installCode": str(folder.install_code.absolute()),
         "demoKey": str(folder.demo_key.absolute()),
         "caFile": str(folder.authority_certificate.absolute()),
     }
@@ -127,5 +128,6 @@ def _show(console: Console, urls: Mapping[ListenerName, str], places: Mapping[st
         console.print(f"{name:<15} {address}  (documents: {address}/docs)")
     console.print(f"{'state folder':<15} {places['state']}")
     console.print(f"{'operator token':<15} {places['operatorToken']}")
+    console.print(f"{'install code':<15} {places['installCode']}")
     console.print(f"{'demo key':<15} {places['demoKey']}")
     console.print(f"{'authority':<15} {places['caFile']}")

@@ -54,9 +54,10 @@ def test_a_machine_gets_one_line_that_says_where_things_are(state: Path, environ
         server.terminate()
         assert server.stdout.read() == ""
     assert told == {
-        "listeners": {"control": told["listeners"]["control"], "join": told["listeners"]["join"]},
+        "listeners": {name: told["listeners"][name] for name in ("control", "installer", "join")},
         "state": str(state),
         "operatorToken": str(state / "operator.token"),
+        "installCode": str(state / "install.code"),
         "demoKey": str(state / "sources" / "demo.key"),
         "caFile": str(state / "ca" / "ca.pem"),
     }
@@ -72,12 +73,13 @@ def test_a_person_is_told_where_things_are(state: Path, environment: dict[str, s
         text=True,
     ) as server:
         assert server.stdout is not None
-        lines = [server.stdout.readline() for _ in range(6)]
+        lines = [server.stdout.readline() for _ in range(8)]
         server.terminate()
     assert lines[0].startswith("control         http://127.0.0.1:")
-    assert lines[1].startswith("join            https://127.0.0.1:")
-    files = [state / name for name in ("operator.token", "sources/demo.key", "ca/ca.pem")]
-    assert [line.split()[-1] for line in lines[2:]] == [str(path) for path in (state, *files)]
+    assert lines[1].startswith("installer       https://127.0.0.1:")
+    assert lines[2].startswith("join            https://127.0.0.1:")
+    files = [state / name for name in ("operator.token", "install.code", "sources/demo.key", "ca/ca.pem")]
+    assert [line.split()[-1] for line in lines[3:]] == [str(path) for path in (state, *files)]
 
 
 def test_one_server_serves_a_listener_from_a_folder(state: Path) -> None:
