@@ -8,6 +8,7 @@ import pytest
 
 from storage import migrations
 from storage.database import Storage
+from tests.handlers.installer.machine import Machine
 from tests.storage.work import open_storage
 
 
@@ -35,3 +36,9 @@ async def storage(tmp_path: Path, database_url: str) -> AsyncIterator[Storage]:
     """An open storage of the test's own."""
     async with open_storage(database_url, tmp_path / "audit.jsonl") as opened:
         yield opened
+
+
+@pytest.fixture
+def machine(storage: Storage, tmp_path: Path) -> Machine:
+    """An installer over the test's own storage."""
+    return Machine(storage, tmp_path)
