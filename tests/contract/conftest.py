@@ -8,6 +8,7 @@ import pytest
 
 from tests.contract.worlds import World
 from tests.support.gatehouse import Gatehouse, NewServer
+from tests.support.installs import Machine
 from tests.support.nodes import Node
 
 
@@ -39,3 +40,16 @@ def in_turn(founder: Gatehouse) -> Iterator[Node]:
     node = Node.in_turn(founder)
     yield node
     node.leave()
+
+
+@pytest.fixture(scope="session")
+def machine(first_state: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
+    """A machine that the tests of installing share: it has a config, and each leaves no attempt running."""
+    state = shutil.copytree(first_state, tmp_path_factory.mktemp("machine") / "state")
+    with Gatehouse(state, environment={"GATEHOUSE_INSTALLER_COMMENT_SECONDS": "0.2"}) as shared:
+        machine = Machine(shared)
+        assert machine.configure().status == 200
+        yield machine
+        assert "Traceback" not in shared.log
+        assert '"level":"error"' not in shared.log
+        assert machine.code not in shared.log

@@ -12,6 +12,7 @@ from generated.coordinator.operations import OPERATIONS
 from tests.support import failing
 from tests.support.contract import stored
 from tests.support.gatehouse import Gatehouse, NewServer
+from tests.support.installs import SUCCEEDS, Machine
 from tests.support.nodes import Node, line
 from tests.support.packages import workflow
 
@@ -34,6 +35,32 @@ class World:
         node = self._nodes[server] = Node.in_turn(server)
         assert node.report(line("A test wants it.")).status == 204
         return server
+
+    @cached_property
+    def bare_machine(self) -> Machine:
+        """A machine that has no config."""
+        return Machine(self._switched)
+
+    @cached_property
+    def machine(self) -> Machine:
+        """A machine that has a config, and a plan that succeeds."""
+        machine = Machine(self._changing)
+        assert machine.configure().status == 200
+        assert machine.run(SUCCEEDS)["state"] == "succeeded"
+        return machine
+
+    @cached_property
+    def spoiled_machine(self) -> Machine:
+        """A machine in whose database somebody has spoiled what it relies on, while it serves."""
+        machine = Machine(self._started())
+        assert machine.configure().status == 200
+        assert machine.run(SUCCEEDS)["state"] == "succeeded"
+        # It is to have no event in memory.
+        machine.server.restart()
+        with machine.server.database() as database:
+            for table in ("install_config", "install_attempts", "install_events", "install_stream"):
+                database.execute(f"ALTER TABLE {table} RENAME TO {table}_elsewhere")
+        return machine
 
     def _started(self, **options: Any) -> Gatehouse:
         server = self._new_server(**options)

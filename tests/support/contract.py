@@ -4,29 +4,37 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping, Set
 from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
+import jsonschema_rs
+import yaml
 from openapi_core import Config, OpenAPI
 from openapi_core.testing import MockRequest, MockResponse
 
 from tests.support.wire import Answer
 
-ApiName: TypeAlias = Literal["coordinator", "join"]
-ListenerName: TypeAlias = Literal["control", "join"]
+ApiName: TypeAlias = Literal["coordinator", "join", "installer"]
+ListenerName: TypeAlias = Literal["control", "join", "installer"]
 
 APIS: Final[tuple[ApiName, ...]] = get_args(ApiName)
 PROBLEM: Final = "application/problem+json"
+YAML: Final = "application/yaml"
+EVENT_STREAM: Final = "text/event-stream"
 METHODS: Final = {"get", "post", "put", "patch", "delete"}
 JOIN_PREFIX: Final = "/v1/join/"
 
 # What a problem calls the identity of its request.
-IDENTITIES: Final[dict[ApiName, str]] = {"coordinator": "traceId", "join": "requestId"}
+IDENTITIES: Final[dict[ApiName, str]] = {"coordinator": "traceId", "join": "requestId", "installer": "requestId"}
 _SOME_IDENTITY: Final = "0" * 32
 # What the document leaves open, since it differs by listener.
-REALMS: Final[dict[ListenerName, str]] = {"control": 'Bearer realm="gatehouse"', "join": 'Bearer realm="join"'}
+REALMS: Final[dict[ListenerName, str]] = {
+    "control": 'Bearer realm="gatehouse"',
+    "join": 'Bearer realm="join"',
+    "installer": 'Bearer realm="installer"',
+}
 
 
 class Documented(NamedTuple):
@@ -104,7 +112,14 @@ def resolved(part: Mapping[str, Any], api: ApiName = "coordinator") -> Mapping[s
 
 def api_of(path: str, listener: ListenerName) -> ApiName:
     """Return the API in whose shape a listener answers a path."""
-    return "join" if listener == "join" or path.startswith(JOIN_PREFIX) else "coordinator"
+    if listener != "control":
+        return listener
+    return "join" if path.startswith(JOIN_PREFIX) else "coordinator"
+
+
+def check_event(operation: str, data: str, api: ApiName = "installer") -> None:
+    """Fail where the data of a server-sent event is none that the operation's document has."""
+    _items(api, operation).validate(json.loads(data))
 
 
 def check(method: str, target: str, answer: Answer, listener: ListenerName = "control") -> None:
@@ -128,6 +143,10 @@ def check(method: str, target: str, answer: Answer, listener: ListenerName = "co
         for each in carried - {"HEAD"}:
             if "405" in document(api)["paths"][template][each.lower()]["responses"]:
                 _check_response(api, each, template, answer)
+    elif method not in carried:
+        # The installer listener tells nothing of a path to whoever has not passed its code.
+        assert listener == "installer"
+        assert answer.status in {401, 429, 500}
     elif method != "HEAD":
         _check_response(api, method, template, answer)
 
@@ -152,7 +171,10 @@ def _check_problem(api: ApiName, listener: ListenerName, answer: Answer, identit
         given = answer.header(name)
         expected = REALMS[listener] if name == "WWW-Authenticate" and value is None else value
         assert given == expected if isinstance(expected, str) else given is not None, name
-    assert (answer.header("Retry-After") in {"1", "5"}) is (answer.status in {429, 503})
+    if api == "installer":
+        assert (answer.header("Retry-After") is not None) is (answer.status == 429)
+    else:
+        assert (answer.header("Retry-After") in {"1", "5"}) is (answer.status in {429, 503})
 
 
 def _check_response(api: ApiName, method: str, template: str, answer: Answer) -> None:
@@ -189,7 +211,19 @@ def _validate(
 @cache
 def _openapi(api: ApiName) -> OpenAPI:
     # Without a deserializer for it openapi-core refuses every problem, also those that are right.
-    return OpenAPI.from_dict(document(api), config=Config(extra_media_type_deserializers={PROBLEM: json.loads}))
+    deserializers: dict[str, Callable[[bytes], Any]] = {
+        PROBLEM: json.loads,
+        YAML: yaml.safe_load,
+        EVENT_STREAM: bytes.decode,
+    }
+    return OpenAPI.from_dict(document(api), config=Config(extra_media_type_deserializers=deserializers))
+
+
+@cache
+def _items(api: ApiName, operation: str) -> jsonschema_rs.Draft202012Validator:
+    content = resolved(places(api)[operation].content["responses"]["200"], api)["content"]
+    schema = {"components": document(api)["components"], **content[EVENT_STREAM]["x-item-schema"]}
+    return jsonschema_rs.Draft202012Validator(schema, validate_formats=True)
 
 
 @cache

@@ -7,7 +7,7 @@ import json
 import socket
 import ssl
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Self, TypeAlias
 
 PATIENCE_SECONDS: Final = 30.0
@@ -82,10 +82,22 @@ class ConnectionEnded(AssertionError):
 
 
 class Wire:
-    """One connection, to 127.0.0.1 and from `source`, which is any address of the loopback."""
+    """One connection, to 127.0.0.1 and from `source`, which is any address of the loopback.
 
-    def __init__(self, port: int, wrap: Wrap = plain, *, source: str = "127.0.0.1") -> None:
-        connected = socket.create_connection(("127.0.0.1", port), PATIENCE_SECONDS, (source, 0))
+    Where `buffer` is given, about so many bytes can come before they are read.
+    """
+
+    def __init__(self, port: int, wrap: Wrap = plain, *, source: str = "127.0.0.1", buffer: int | None = None) -> None:
+        connected = socket.socket()
+        connected.settimeout(PATIENCE_SECONDS)
+        if buffer is not None:
+            connected.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
+        try:
+            connected.bind((source, 0))
+            connected.connect(("127.0.0.1", port))
+        except OSError:
+            connected.close()
+            raise
         # As every HTTP client has it: the last piece of a request does not wait for the others to be confirmed.
         connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.socket = wrap(connected)
@@ -103,19 +115,35 @@ class Wire:
 
     def read(self, method: str = "GET") -> Answer:
         """Return the next answer, which is one to a request with this method."""
+        head = self.read_head()
+        return head if method == "HEAD" else replace(head, body=self._body(dict(head.fields)))
+
+    def read_head(self) -> Answer:
+        """Return the next answer without its body, which may be one that `read_chunk` reads."""
         while b"\r\n\r\n" not in self._received:
             self._more()
         head, _, self._received = self._received.partition(b"\r\n\r\n")
         status_line, *lines = head.decode("latin-1").split("\r\n")
         fields = tuple((name.lower(), value) for name, _, value in (line.partition(": ") for line in lines))
-        return Answer(status_line, fields, b"" if method == "HEAD" else self._body(dict(fields)))
+        return Answer(status_line, fields, b"")
+
+    def read_chunk(self) -> bytes:
+        """Return the next chunk of a body that comes in chunks, b"" for its end."""
+        while b"\r\n" not in self._received:
+            self._more()
+        size, _, self._received = self._received.partition(b"\r\n")
+        chunk = self._take(int(size, 16) + 2)
+        assert chunk.endswith(b"\r\n")
+        return chunk[:-2]
 
     def _body(self, fields: Mapping[str, str]) -> bytes:
-        length = int(fields.get("content-length", 0))
+        return self._take(int(fields.get("content-length", 0)))
+
+    def _take(self, length: int) -> bytes:
         while len(self._received) < length:
             self._more()
-        body, self._received = self._received[:length], self._received[length:]
-        return body
+        taken, self._received = self._received[:length], self._received[length:]
+        return taken
 
     def _more(self) -> None:
         more = self.socket.recv(65_536)
@@ -153,10 +181,12 @@ def send(port: int, request: bytes, wrap: Wrap = plain, *, source: str = "127.0.
         return wire.read(request.partition(b" ")[0].decode())
 
 
-def send_at_once(port: int, requests: Sequence[bytes], wrap: Wrap = plain) -> list[Answer]:
+def send_at_once(
+    port: int, requests: Sequence[bytes], wrap: Wrap = plain, *, source: str = "127.0.0.1"
+) -> list[Answer]:
     """Send requests that all become whole at the same moment, each on a connection of its own."""
     with contextlib.ExitStack() as stack:
-        wires = [stack.enter_context(Wire(port, wrap)) for _ in requests]
+        wires = [stack.enter_context(Wire(port, wrap, source=source)) for _ in requests]
         for wire, request in zip(wires, requests, strict=True):
             wire.write(request[:-1])
         for wire, request in zip(wires, requests, strict=True):
