@@ -13,10 +13,10 @@ from tests.storage.installer.work import SUCCEEDED, append, lines
 
 pytestmark = pytest.mark.anyio
 
-LAST: int = 2**63 - 1
+LAST = 2**63 - 1
+REFUSED = (400, "INVALID_REQUEST")
 
 NO_IDS = ["", "-1", "+1", "1_0", "01", "00", "-0", "1.0", "1e0", "0x1", "1,1", "1 1", "x", str(LAST + 1), "9" * 30]
-IDS = [0, 1, 3, 5, 10**18, LAST]
 
 
 @pytest.fixture
@@ -53,10 +53,10 @@ async def test_the_whole_history_is_sent_where_nothing_is_asked_for(installed: M
     assert data[-1] | {"at": ""} == {"id": 6, "attempt": 1, "type": "verdict", "outcome": "succeeded", "at": ""}
 
 
-@pytest.mark.parametrize("after", IDS)
-async def test_a_stream_resumes_behind_an_id(after: int, installed: Machine) -> None:
-    assert ids(await follow(installed, query=f"?after={after}")) == following(after)
-    assert ids(await follow(installed, ("Last-Event-ID", str(after)))) == following(after)
+async def test_a_stream_resumes_behind_an_id(installed: Machine) -> None:
+    for after in (0, 1, 3, 5, 10**18, LAST):
+        assert ids(await follow(installed, query=f"?after={after}")) == following(after)
+        assert ids(await follow(installed, ("Last-Event-ID", str(after)))) == following(after)
 
 
 async def test_of_both_the_header_counts(installed: Machine) -> None:
@@ -65,29 +65,28 @@ async def test_of_both_the_header_counts(installed: Machine) -> None:
     assert ids(await follow(installed, ("Last-Event-ID", "0"), query="?after=6")) == following(0)
 
 
-@pytest.mark.parametrize("text", [*NO_IDS, "%D9%A3", "%EF%BC%91", "%2B1", "%201", "1%20", "+1", "1%00", "1%0A", "%ff"])
-async def test_a_query_that_is_no_id_is_refused(text: str, installed: Machine) -> None:
-    query = "?after=" + text.replace(" ", "%20")
-    assert outcome(await follow(installed, query=query)) == (400, "INVALID_REQUEST")
-    assert outcome(await follow(installed, ("Last-Event-ID", "1"), query=query)) == (400, "INVALID_REQUEST")
+async def test_a_query_that_is_no_id_is_refused(installed: Machine) -> None:
+    for text in [*NO_IDS, "%D9%A3", "%EF%BC%91", "%2B1", "%201", "1%20", "1%00", "1%0A", "%ff"]:
+        query = "?after=" + text.replace(" ", "%20")
+        assert outcome(await follow(installed, query=query)) == REFUSED, text
+        assert outcome(await follow(installed, ("Last-Event-ID", "1"), query=query)) == REFUSED, text
 
 
-@pytest.mark.parametrize("text", [*NO_IDS, "\N{ARABIC-INDIC DIGIT THREE}", "\N{FULLWIDTH DIGIT ONE}", "\xb2"])
-async def test_a_header_that_is_no_id_is_refused(text: str, installed: Machine) -> None:
-    for header in {text.encode(), text.encode("latin-1", "replace")}:
-        given = ("Last-Event-ID", header)
-        assert outcome(await follow(installed, given)) == (400, "INVALID_REQUEST")
-        assert outcome(await follow(installed, given, query="?after=1")) == (400, "INVALID_REQUEST")
+async def test_a_header_that_is_no_id_is_refused(installed: Machine) -> None:
+    for text in [*NO_IDS, "\N{ARABIC-INDIC DIGIT THREE}", "\N{FULLWIDTH DIGIT ONE}", "\xb2"]:
+        for header in {text.encode(), text.encode("latin-1", "replace")}:
+            given = ("Last-Event-ID", header)
+            assert outcome(await follow(installed, given)) == REFUSED, text
+            assert outcome(await follow(installed, given, query="?after=1")) == REFUSED, text
 
 
-@pytest.mark.parametrize("query", ["?after=1&after=1", "?after=1&after=2", "?after=1&%61fter=1", "?after&after=1"])
-async def test_a_query_that_asks_twice_is_refused(query: str, installed: Machine) -> None:
-    assert outcome(await follow(installed, query=query)) == (400, "INVALID_REQUEST")
+async def test_a_query_that_asks_twice_is_refused(installed: Machine) -> None:
+    for query in ("?after=1&after=1", "?after=1&after=2", "?after=1&%61fter=1", "?after&after=1"):
+        assert outcome(await follow(installed, query=query)) == REFUSED, query
 
 
 async def test_a_header_that_comes_twice_is_refused(installed: Machine) -> None:
-    answer = await follow(installed, ("Last-Event-ID", "1"), ("last-event-id", "1"))
-    assert outcome(answer) == (400, "INVALID_REQUEST")
+    assert outcome(await follow(installed, ("Last-Event-ID", "1"), ("last-event-id", "1"))) == REFUSED
 
 
 async def test_other_parameters_are_nobodys_matter(installed: Machine) -> None:
