@@ -10,9 +10,10 @@ import time
 from typing import Any, Final
 
 import schemathesis
+import yaml
 from requests import PreparedRequest
 from requests.auth import AuthBase
-from schemathesis import Case, HookContext, Response
+from schemathesis import Case, HookContext, Response, SerializationContext
 from schemathesis.auths import GLOBAL_AUTH_STORAGE
 from schemathesis.core.parameters import ParameterLocation
 
@@ -43,6 +44,24 @@ class Holder(AuthBase):
         """Put the code into a request."""
         request.headers["Authorization"] = os.environ[CODE_VARIABLE]
         return request
+
+
+class Quoting(yaml.SafeDumper):
+    """Puts text in quotes: without them some is not the same to every reader."""
+
+
+def _quoted(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"')
+
+
+Quoting.add_representer(str, _quoted)
+
+
+# Of several names of one syntax schemathesis takes the first that it knows.
+@schemathesis.serializer("text/yaml", "application/yaml")
+def write_yaml(_: SerializationContext, value: Any) -> bytes:
+    """Write a body as YAML."""
+    return value if isinstance(value, bytes) else yaml.dump(value, Dumper=Quoting).encode()
 
 
 HOLDER: Final = Holder()
