@@ -101,11 +101,13 @@ async def _run(
         token = folder.read_secret(folder.operator_token)
         coordinator = await _coordinator(settings, storage, sources, token)
         join = _join(settings, folder, storage, rafts, turns, token)
+        apis: dict[ListenerName, Sequence[Api]] = {"control": [coordinator, join], "join": [join]}
         installs = _installs(settings, folder, storage)
-        installer = installer_api(installs, folder.read_secret(folder.install_code))
+        if "installer" in sockets:
+            apis["installer"] = [installer_api(installs, folder.read_secret(folder.install_code))]
         bound = [
             Bound(
-                Listener(name, *_served(name, coordinator, installer, join, metrics), metrics, request_log),
+                Listener(name, apis[name], _pages(name, metrics), metrics, request_log),
                 each,
                 server_context(folder, name) if settings.tls(name) else None,
             )
@@ -165,13 +167,9 @@ def _raft(of: chosen.Raft, ledger: Ledger) -> Raft:
     return EtcdRaft(of.name, of.endpoints, of.peer_port, of.peer_scheme, etcd_context(of))
 
 
-def _served(
-    listener: ListenerName, coordinator: Api, installer: Api, join: Api, metrics: Metrics
-) -> tuple[Sequence[Api], Mapping[str, Page]]:
-    """Return whose operations a listener serves, and the pages beside them."""
+def _pages(listener: ListenerName, metrics: Metrics) -> Mapping[str, Page]:
+    """Return the pages beside the operations of a listener."""
     documents = {"coordinator": coordinator_document(), "installer": installer_document(), "join": join_document()}
     if listener != "control":
-        own = {"installer": installer, "join": join}[listener]
-        return [own], document_pages({listener: documents[listener]})
-    pages = document_pages(documents)
-    return [coordinator, join], pages | {"/metrics": metrics_page(metrics.render)}
+        return document_pages({listener: documents[listener]})
+    return document_pages(documents) | {"/metrics": metrics_page(metrics.render)}

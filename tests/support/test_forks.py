@@ -11,7 +11,7 @@ import pytest
 from tests.support import forks
 
 PLAIN = {name: value for name, value in os.environ.items() if not name.startswith("GATEHOUSE_")}
-BINDS = {"GATEHOUSE_CONTROL_BIND": "127.0.0.1:0", "GATEHOUSE_JOIN_BIND": "127.0.0.1:0"}
+BINDS = {f"GATEHOUSE_{name}_BIND": "127.0.0.1:0" for name in ("CONTROL", "INSTALLER", "JOIN")}
 
 
 def test_a_command_has_its_arguments_folder_streams_and_exit_code(tmp_path: Path) -> None:

@@ -11,7 +11,12 @@ from tests.support import wire
 from tests.support.deliveries import PATH, Delivery
 from tests.support.gatehouse import COMMAND, Gatehouse, NewServer, wait_for
 from tests.support.nodes import REGISTRATIONS, Node, client_cert
-from tests.support.wire import Wire
+from tests.support.wire import Answer, Wire
+
+
+def ask_installer(server: Gatehouse, target: str, code: str | None) -> Answer:
+    fields = {} if code is None else {"Authorization": code}
+    return wire.send(server.installer_port, wire.message("GET", target, fields), server.wrap())
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -71,6 +76,34 @@ def test_the_control_listener_has_the_documents_and_a_page_that_shows_them(serve
     assert server.send("GET", "/openapi/coordinator.json").json["openapi"].startswith("3.1.")
     assert b"swagger-ui" in server.send("GET", "/docs").body
     assert b"openapi/coordinator.json" in server.send("GET", "/docs/start.js").body
+
+
+def test_the_installer_listener_has_its_own_document_and_no_other_open_to_all(server: Gatehouse) -> None:
+    document = server.send("GET", "/openapi/installer.json").body
+    assert ask_installer(server, "/openapi/installer.json", None).body == document
+    assert ask_installer(server, "/docs", None).status == 200
+    start = ask_installer(server, "/docs/start.js", None).body
+    assert b"openapi/installer.json" in start
+    assert b"coordinator" not in start
+    for path in ("/openapi/coordinator.json", "/metrics", "/health", "/v1/runs", REGISTRATIONS):
+        assert ask_installer(server, path, None).outcome == (401, "INSTALL_CODE_REFUSED")
+        assert ask_installer(server, path, server.code).outcome == (404, "NOT_FOUND")
+
+
+def test_the_installer_is_on_its_own_listener_alone(server: Gatehouse) -> None:
+    path = "/v1/installer/install"
+    assert ask_installer(server, path, server.code.lower()).json["state"] == "idle"
+    assert server.send("GET", path, {"Authorization": server.code}).status == 404
+    assert server.send_join("GET", path, {"Authorization": server.code}).status == 404
+    assert ask_installer(server, path, f"Bearer {server.token}").outcome == (401, "INSTALL_CODE_REFUSED")
+
+
+def test_an_installer_without_its_code_is_refused_by_the_file_s_name(new_server: NewServer) -> None:
+    server = new_server()
+    (server.state / "install.code").unlink()
+    done = server.run("serve", "--state", str(server.state), "--listener", "installer")
+    assert done.returncode == 1
+    assert f"{server.state}/install.code: No such file or directory" in done.stderr
 
 
 def test_the_join_listener_has_its_own_document_and_no_other(server: Gatehouse) -> None:
