@@ -25,6 +25,7 @@ COMMANDS: Final = {
     "holds": "Set and release the holds of admission and execution.",
     "join": "Join a founder as a node.",
     "joins": "Make join tokens, and list, approve, reject and follow joins.",
+    "install": "Configure a machine, start its install and follow it.",
     "audit": "Verify the audit chain.",
     "bench": "Measure this server beside its peers.",
 }
@@ -71,7 +72,7 @@ def gatehouse(
         bool, typer.Option("--version", is_eager=True, callback=_show_version, help="Show the version.")
     ] = False,
 ) -> None:
-    """Gatehouse: a spec-first server for signed events and joining nodes. Its installer comes with its document.
+    """Gatehouse: a spec-first server for signed events, joining nodes and installs that are followed live.
 
     Exit codes: 0 done, 1 refused, 2 usage, 3 unreachable.
     """

@@ -19,8 +19,14 @@ from tools.cli import main
 # What is imported beforehand.
 _IMPORTED: Final = (
     *("tools.commands.audit", "tools.commands.check", "tools.commands.event", "tools.commands.generate"),
-    *("tools.commands.holds", "tools.commands.init", "tools.commands.join", "tools.commands.joins"),
-    *("tools.commands.runs", "tools.commands.serve", "tools.commands.sources", "tools.commands.workflows"),
+    *("tools.commands.holds", "tools.commands.init", "tools.commands.install", "tools.commands.join"),
+    *(
+        "tools.commands.joins",
+        "tools.commands.runs",
+        "tools.commands.serve",
+        "tools.commands.sources",
+        "tools.commands.workflows",
+    ),
     *("alembic.command", "psycopg"),
 )
 _ORDER_BYTES: Final = 1 << 18

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import ssl
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Self
 from urllib.parse import urlsplit
 
 import httpx
@@ -40,26 +42,47 @@ def operator(state: Path, config: Path | None, url: str | None) -> Client:
 
 
 class Client:
-    """Talks to one server, as the operator where it has a token."""
+    """Talks to one server, with a token or code where it has one; `context` decides which servers are believed."""
 
-    def __init__(self, url: str, token: str | None = None) -> None:
+    def __init__(self, url: str, token: str | None = None, context: ssl.SSLContext | None = None) -> None:
         self.url = url
         self._http = httpx.Client(
             base_url=url,
             headers={} if token is None else {"Authorization": f"Bearer {token}"},
             timeout=SECONDS,
-            verify=ssl.create_default_context() if url.startswith("https:") else False,
+            verify=(context or ssl.create_default_context()) if url.startswith("https:") else False,
             # The environment's proxy is the way to the internet; here it would be given the operator's token.
             trust_env=False,
         )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._http.close()
 
     def send(self, method: str, target: str, **options: Any) -> httpx.Response:
         """Send one request and return whatever is answered; UnreachableError where nothing is that can be read."""
         try:
             return self._http.request(method, target, **options)
         except httpx.RequestError as error:
-            reason = str(error) or type(error).__name__
-            raise UnreachableError(f"{self.url} does not answer: {reason}") from None
+            raise self._unreachable(error) from None
+
+    @contextlib.contextmanager
+    def streamed(self, target: str, headers: Mapping[str, str], silence: float) -> Iterator[httpx.Response]:
+        """Send a GET whose answer is read as it comes, and may be silent for so many seconds.
+
+        UnreachableError where it does not come, or ends before its end.
+        """
+        timeout = httpx.Timeout(SECONDS, read=silence)
+        try:
+            with self._http.stream("GET", target, headers=headers, timeout=timeout) as response:
+                yield response
+        except httpx.RequestError as error:
+            raise self._unreachable(error) from None
+
+    def _unreachable(self, error: httpx.RequestError) -> UnreachableError:
+        return UnreachableError(f"{self.url} does not answer: {str(error) or type(error).__name__}")
 
     def ask(self, method: str, target: str, **options: Any) -> Any:
         """Send one request and return the JSON of its success; RefusedError where it is answered by anything else."""
@@ -78,10 +101,16 @@ def refusal(response: httpx.Response) -> RefusedError:
         return RefusedError(detail, {"error": "answer", "status": response.status_code, "detail": detail})
     trace = problem.get("traceId") or problem.get("requestId")
     lines = [f"{problem.get('code')} ({response.status_code}): {problem['title']}", f"  {problem.get('detail')}"]
-    lines += [f"  {error.get('field')}: {error.get('message')}" for error in _objects(problem.get("errors"))]
+    lines += [f"  {_fault(error)}" for error in _objects(problem.get("errors"))]
     if "Retry-After" in response.headers:
         lines.append(f"  try again in {response.headers['Retry-After']} s")
     return RefusedError("\n".join([*lines, f"  trace id {trace}"]), problem)
+
+
+def _fault(error: Mapping[str, Any]) -> str:
+    # Where no field is at fault it is the whole.
+    field, message = error.get("field"), error.get("message")
+    return f"{field}: {message}" if field else f"{message}"
 
 
 def _objects(value: Any) -> list[dict[str, Any]]:

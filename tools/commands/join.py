@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
@@ -12,7 +11,7 @@ from urllib.parse import urlsplit
 import typer
 from cryptography import x509
 
-from tools.commands.terminal import CommandError, Machine, RefusedError, group
+from tools.commands.terminal import STOPPING, Machine, RefusedError, StoppedError, group
 from tools.joiner import pin, planfile
 from tools.joiner.course import TOKEN_VARIABLE, Course
 from tools.joiner.folder import DEFAULT_FOLDER, Node, NodeFolder
@@ -22,14 +21,6 @@ from tools.joiner.planfile import PlanFile
 from tools.joiner.progress import Progress
 
 app = group()
-
-STOPPING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
-
-class StoppedError(CommandError):
-    """A signal ended the joiner; another one may go on."""
-
-    kind = "stopped"
 
 
 def _https(url: str) -> str:

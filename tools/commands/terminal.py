@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -14,6 +15,8 @@ from rich.console import Console
 
 REFUSED: Final = 1
 UNREACHABLE: Final = 3
+# What asks a command to stop that goes on for long.
+STOPPING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _MACHINE: Final = "tools.commands.machine"
 # Where nobody looks at a terminal, tables have room for their ids.
 _WIDTH: Final = 160
@@ -43,6 +46,12 @@ class UnreachableError(CommandError):
 
     exit_code = UNREACHABLE
     kind = "unreachable"
+
+
+class StoppedError(CommandError):
+    """A signal ended the command before its end."""
+
+    kind = "stopped"
 
 
 def _remember(context: typer.Context, value: bool) -> bool:
@@ -81,6 +90,8 @@ def findings(value: Sequence[Mapping[str, Any]], lines: Sequence[str], good: str
 
 def plain(text: str) -> str:
     """Text that came from elsewhere, without what a terminal would obey."""
+    if text.isprintable():
+        return text
     return "".join(character if character.isprintable() or character == "\n" else "\ufffd" for character in text)
 
 

@@ -94,7 +94,7 @@ def stand_in() -> Iterator[StandIn]:
             if served.status != 204:
                 self.wfile.write(served.body)
 
-        do_GET = do_POST = do_DELETE = answer  # noqa: N815 - http.server asks for these names
+        do_GET = do_POST = do_PUT = do_DELETE = answer  # noqa: N815 - http.server asks for these names
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - http.server's own name
             pass

@@ -15,9 +15,9 @@ from typer.testing import CliRunner, Result
 from tests.support import forks
 from tests.support.forks import Process
 from tests.support.gatehouse import PATIENCE_SECONDS, Gatehouse, NewServer, wait_for
+from tests.support.processes import alive
 from tests.support.proxy import Proxy
 from tests.tools.joiner.conftest import Signer, Tls
-from tests.tools.joiner.test_runner import alive
 from tools.commands import join
 from tools.commands.terminal import RefusedError, UnreachableError
 from tools.joiner.course import TOKEN_VARIABLE
