@@ -1,22 +1,22 @@
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from importlib.metadata import version
-from pathlib import Path
 
 import pytest
 import typer
 
+from tests.support import forks
 from tools import cli
 from tools.commands.terminal import UnreachableError
 
-GATEHOUSE = Path(sys.executable).with_name("gatehouse")
 HEAVY = ("connexion", "sqlalchemy", "httpx", "cryptography", "uvicorn", "pydantic", "yaml")
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([GATEHOUSE, *arguments], capture_output=True, text=True, timeout=60, check=False)
+    return forks.run(arguments, environment=os.environ, timeout=60)
 
 
 def test_help_lists_every_command_with_its_purpose() -> None:
