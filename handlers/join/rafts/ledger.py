@@ -35,7 +35,7 @@ class LedgerRaft:
         return _member(await self._ledger.add(self.name, name, peer_urls))
 
     async def promote(self, member_id: str) -> None:
-        """Make a voter of a learner, in the place of an older one at its peer URLs; RaftRefused where it is no member."""
+        """Make a voter of a learner, in the place of an older one at its URLs; RaftRefused where it is no member."""
         if not await self._ledger.promote(self.name, member_id):
             raise RaftRefused("the member is not in the ledger")
 
