@@ -65,6 +65,7 @@ def test_a_bench_that_cannot_measure_says_why_and_ends_in_1(
 
 @in_ci_alone
 @needs_wrk
+@pytest.mark.timeout(300)
 def test_the_whole_bench_plays_every_job_and_measures_start_and_memory(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
