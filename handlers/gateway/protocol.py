@@ -21,6 +21,8 @@ from handlers.gateway.exchange import FAULT, TARGET
 
 HEADER_SECONDS: Final = 10.0
 BODY_SECONDS: Final = 30.0
+# So long a client may take nothing of what waits to be sent to it.
+READER_SECONDS: Final = 30.0
 # So long is waited for a client to confirm the end of its TLS session, and at the stop for the rest of a body.
 STOP_SECONDS: Final = 1.0
 HEADER_BYTES: Final = 65_536
@@ -42,6 +44,8 @@ class GatewayProtocol(HttpToolsProtocol):
 
     _tls: dict[object, object] | None = None
     _deadline: asyncio.TimerHandle | None = None
+    _reader_deadline: asyncio.TimerHandle | None = None
+    _unsent = 0
     _phase = _Phase.IDLE
     _progressed = False
     _overhead = 0
@@ -61,6 +65,7 @@ class GatewayProtocol(HttpToolsProtocol):
         uvicorn tells the end to the last request that was read; the one that is being answered may be another.
         """
         self._expect(None)
+        self._forget_reader()
         if self._answering is not None:
             self._answering.disconnected = True
             self._answering.message_event.set()
@@ -191,11 +196,37 @@ class GatewayProtocol(HttpToolsProtocol):
         """
         self._answering = None
         super().on_response_complete()
+        if self.transport.get_write_buffer_size():
+            self._watch_reader()
         if self.pipeline:
             self.flow.pause_reading()
         # A TLS session that ends takes and drops whatever still comes, for half a minute.
         if self._tls is not None and self._phase is _Phase.BODY and self.transport.is_closing():
             self._abort_soon()
+
+    def pause_writing(self) -> None:
+        """Wait for the client to take what was sent, but not for ever."""
+        super().pause_writing()
+        self._watch_reader()
+
+    def _watch_reader(self) -> None:
+        """Look later how much of what waits now is still there; whatever else is sent meanwhile begins this anew."""
+        self._forget_reader()
+        self._unsent = self.transport.get_write_buffer_size()
+        self._reader_deadline = self.loop.call_later(READER_SECONDS, self._look_at_reader)
+
+    def _forget_reader(self) -> None:
+        if self._reader_deadline is not None:
+            self._reader_deadline.cancel()
+            self._reader_deadline = None
+
+    def _look_at_reader(self) -> None:
+        """End a connection whose client does not read: to close it would wait until all was sent."""
+        unsent = self.transport.get_write_buffer_size()
+        if 0 < self._unsent <= unsent:
+            self.transport.abort()
+        elif unsent:
+            self._watch_reader()
 
     def _refuse(self) -> None:
         """Let the listener answer what the parser refused, after what came before it on the connection."""
