@@ -57,6 +57,13 @@ def test_a_wrong_use_ends_with_2(arguments: list[str]) -> None:
     assert run(*arguments).returncode == 2
 
 
+@pytest.mark.parametrize("before", [(), ("runs", "list", "--workflow")])
+def test_an_argument_that_is_not_utf_8_is_a_wrong_use(before: tuple[str, ...]) -> None:
+    done = run(*before, os.fsdecode(b"a\xff"))
+    assert done.returncode == 2
+    assert f"argument {len(before) + 1} is not UTF-8" in done.stderr
+
+
 def fail(error: Exception) -> int:
     """Run a command that raises `error` under the root group; return the exit code."""
     app = typer.Typer(cls=cli._Root)
