@@ -39,6 +39,8 @@ class Changes:
 
         RaftRefused means that no waiting will bring the join further.
         """
+        # What was asked for earlier joins is of no use any more, and another server may have ended their turns.
+        self._asked = {key: at for key, at in self._asked.items() if key[0] == turn.join_id}
         if work.state == "adding":
             await self._add(turn, work, raft)
         elif work.state == "promoting":
@@ -83,7 +85,6 @@ class Changes:
         if member_id is not None:
             await raft.remove(member_id)
         await self._store.removed(turn.join_id, work.raft)
-        self._asked.pop((turn.join_id, work.raft), None)
 
     async def _left_behind(self, turn: Turn, work: RaftWork, raft: Raft) -> str | None:
         """Return the id of a member of which nothing is stored but that it was to be added."""
