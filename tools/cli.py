@@ -43,6 +43,15 @@ class _Deferred(TyperCommand):
 class _Root(TyperGroup):
     """The outermost group, where the faults of every command are told."""
 
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        """Refuse arguments that are not UTF-8: neither a request nor an answer on the terminal could hold them."""
+        for place, argument in enumerate(args, 1):
+            try:
+                argument.encode()
+            except UnicodeEncodeError:
+                raise typer.BadParameter(f"argument {place} is not UTF-8") from None
+        return super().make_context(info_name, args, parent=parent, **extra)
+
     def invoke(self, ctx: Any) -> Any:
         """Run the command; a fault that it foresaw ends in one line and its exit code."""
         try:

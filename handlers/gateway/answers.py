@@ -20,6 +20,9 @@ HeaderFields: TypeAlias = Sequence[tuple[bytes, Callable[[Any], object]]]
 
 # A field value as RFC 9110, section 5.5 has it.
 _FIELD_VALUE: Final = re.compile(rb"[\t\x20-\x7e\x80-\xff]*")
+# A longer body is sent in pieces: between two of them it is seen whether the client takes them.
+PIECE_BYTES: Final = 65_536
+
 _encoder: Final = msgspec.json.Encoder(order="sorted")
 
 
@@ -35,7 +38,11 @@ class Rendered:
     async def send(self, send: Send) -> None:
         """Send the whole answer."""
         await send({"type": "http.response.start", "status": self.status, "headers": self.headers})
-        await send({"type": "http.response.body", "body": self.body})
+        last = max(len(self.body) - 1, 0) // PIECE_BYTES * PIECE_BYTES
+        for start in range(0, last, PIECE_BYTES):
+            piece = self.body[start : start + PIECE_BYTES]
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+        await send({"type": "http.response.body", "body": self.body[last:]})
 
 
 Renderer: TypeAlias = Callable[[Any], Rendered | EventStream]

@@ -26,6 +26,8 @@ HEADER_SECONDS: Final = 10.0
 BODY_SECONDS: Final = 30.0
 # So long is waited for a client to confirm the end of its TLS session, and at the stop for the rest of a body.
 STOP_SECONDS: Final = 1.0
+# And so long for that when the server stops and has just sent the end of an answer, which may have been late itself.
+GOODBYE_SECONDS: Final = 0.5
 HEADER_BYTES: Final = 65_536
 # An answer of which a client takes nothing for so long is cut off; so many bytes of it wait here at most, beside the
 # last that came. By itself TLS would let eight times as many wait.
@@ -115,20 +117,31 @@ class GatewayProtocol(HttpToolsProtocol):
     def pause_writing(self) -> None:
         """Hold up the answer, and cut it off where the client takes nothing of it for too long."""
         super().pause_writing()
-        self._go_on_taking()
-        self._watch(STOP_SECONDS if self._stopping else TAKE_SECONDS)
+        self._watch()
 
     def resume_writing(self) -> None:
         """Go on with the answer."""
         super().resume_writing()
         self._go_on_taking()
+        if self._answering is None:
+            self._see_off()
 
-    def _watch(self, seconds: float) -> None:
-        self._stalled = self.loop.call_later(seconds, self._stall, seconds, _confirmed(self.transport))
+    def _see_off(self) -> None:
+        """Watch what waits of an answer that was written as a whole: to close the connection would wait for it."""
+        if self.transport.get_write_buffer_size():
+            self._watch()
 
-    def _stall(self, seconds: float, confirmed: int) -> None:
+    def _watch(self) -> None:
+        self._go_on_taking()
+        seconds = STOP_SECONDS if self._stopping else TAKE_SECONDS
+        self._stalled = self.loop.call_later(seconds, self._stall, _confirmed(self.transport))
+
+    def _stall(self, confirmed: int) -> None:
+        self._stalled = None
+        if not self.transport.get_write_buffer_size():
+            return
         if _confirmed(self.transport) > confirmed:
-            self._watch(seconds)
+            self._watch()
         else:
             self.transport.abort()
 
@@ -139,7 +152,8 @@ class GatewayProtocol(HttpToolsProtocol):
 
     def _abort_soon(self) -> None:
         self._expect(None)
-        self._deadline = self.loop.call_later(STOP_SECONDS, self.transport.abort)
+        seconds = GOODBYE_SECONDS if self._stopping else STOP_SECONDS
+        self._deadline = self.loop.call_later(seconds, self.transport.abort)
 
     def data_received(self, data: bytes) -> None:
         """Parse what came, and hold the sender to the bounds while a request is incomplete."""
@@ -241,6 +255,7 @@ class GatewayProtocol(HttpToolsProtocol):
         """
         self._answering = None
         super().on_response_complete()
+        self._see_off()
         if self.pipeline:
             self.flow.pause_reading()
         # A TLS session that ends takes and drops whatever still comes, for half a minute.

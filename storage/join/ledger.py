@@ -53,11 +53,11 @@ class Ledger:
         return await self._readers.read(lambda connection: _members(connection, raft))
 
     async def add(self, raft: str, name: str, peer_urls: Sequence[str]) -> LedgerMember:
-        """Add a learner; where a member has these peer URLs already, it is that one."""
+        """Add a learner; where a learner has these peer URLs already, it is that one."""
         return await self._writer.submit(_add_many, _Addition(raft, name, tuple(peer_urls)))
 
     async def promote(self, raft: str, member_id: str) -> bool:
-        """Give a member its vote; False where there is none of this id."""
+        """Give a member its vote, and take out older ones at its peer URLs; False where there is none of this id."""
         found = parse(member_id)
         return found is not None and await self._writer.submit(_promote_many, _Named(raft, found))
 
@@ -81,7 +81,8 @@ def _member(row: sa.Row[Any]) -> LedgerMember:
 def _add(transaction: Transaction, addition: _Addition) -> LedgerMember:
     raft, name, peer_urls = addition
     urls, connection = to_json(peer_urls), transaction.connection
-    there = connection.execute(sa.select(MEMBERS).where(MEMBERS.c.raft == raft, MEMBERS.c.peer_urls == urls)).first()
+    at_urls = MEMBERS.c.raft == raft, MEMBERS.c.peer_urls == urls
+    there = connection.execute(sa.select(MEMBERS).where(*at_urls, MEMBERS.c.learner)).first()
     if there is not None:
         return _member(there)
     member_id = UUID(transaction.run_ids.take(transaction.now))
@@ -90,7 +91,14 @@ def _add(transaction: Transaction, addition: _Addition) -> LedgerMember:
 
 
 def _promote(transaction: Transaction, named: _Named) -> bool:
-    return transaction.connection.execute(MEMBERS.update().where(*_row(named)).values(learner=False)).rowcount > 0
+    connection = transaction.connection
+    urls = connection.scalar(sa.select(MEMBERS.c.peer_urls).where(*_row(named)))
+    if urls is None:
+        return False
+    others = MEMBERS.c.raft == named.raft, MEMBERS.c.peer_urls == urls, MEMBERS.c.member_id != named.member_id
+    connection.execute(MEMBERS.delete().where(*others))
+    connection.execute(MEMBERS.update().where(*_row(named)).values(learner=False))
+    return True
 
 
 def _remove(transaction: Transaction, named: _Named) -> bool:

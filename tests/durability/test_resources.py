@@ -1,16 +1,27 @@
 from __future__ import annotations
 
 import contextlib
+import sys
+from collections.abc import Iterator
+
+import pytest
 
 from tests.durability.ledger import Ledger
 from tests.durability.process import peak_memory, used
 from tests.support import load
 from tests.support.effort import tries
-from tests.support.gatehouse import Gatehouse, wait_for
+from tests.support.gatehouse import COMMAND, Gatehouse, NewServer, wait_for
 from tests.support.wire import Wire
 
 EVENTS = tries(20_000, elsewhere=5_000)
 MOST_KIBIBYTES = 150 * 1024
+
+
+@pytest.fixture(scope="module")
+def server(new_server: NewServer) -> Iterator[Gatehouse]:
+    """A server that is no fork, which would have the memory of where it came from, too."""
+    with new_server(command=[sys.executable, COMMAND]) as started:
+        yield started
 
 
 def test_admitting_many_events_takes_less_than_the_memory_that_is_promised(server: Gatehouse, ledger: Ledger) -> None:

@@ -6,6 +6,7 @@ A fork gets its order as JSON, and four descriptors beside it: its standard stre
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib
 import json
 import os
@@ -77,6 +78,9 @@ def _tell_end(end: int, pid: int, told: int) -> None:
 if __name__ == "__main__":
     for module in _IMPORTED:
         importlib.import_module(module)
+    # Else each fork would go through all of this for what is to be freed, when it ends if not before.
+    gc.collect()
+    gc.freeze()
     mine = open_forks(socket.socket(fileno=int(sys.argv[1])))
     if mine is not None:
         os.chdir(mine["cwd"])

@@ -1,22 +1,22 @@
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from importlib.metadata import version
-from pathlib import Path
 
 import pytest
 import typer
 
+from tests.support import forks
 from tools import cli
 from tools.commands.terminal import UnreachableError
 
-GATEHOUSE = Path(sys.executable).with_name("gatehouse")
 HEAVY = ("connexion", "sqlalchemy", "httpx", "cryptography", "uvicorn", "pydantic", "yaml")
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([GATEHOUSE, *arguments], capture_output=True, text=True, timeout=60, check=False)
+    return forks.run(arguments, environment=os.environ, timeout=60)
 
 
 def test_help_lists_every_command_with_its_purpose() -> None:
@@ -55,6 +55,13 @@ def test_the_version_is_the_packages() -> None:
 )
 def test_a_wrong_use_ends_with_2(arguments: list[str]) -> None:
     assert run(*arguments).returncode == 2
+
+
+@pytest.mark.parametrize("before", [(), ("runs", "list", "--workflow")])
+def test_an_argument_that_is_not_utf_8_is_a_wrong_use(before: tuple[str, ...]) -> None:
+    done = run(*before, os.fsdecode(b"a\xff"))
+    assert done.returncode == 2
+    assert f"argument {len(before) + 1} is not UTF-8" in done.stderr
 
 
 def fail(error: Exception) -> int:

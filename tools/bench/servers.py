@@ -1,13 +1,14 @@
 """Servers under measurement: started on a free port of 127.0.0.1, waited for, and ended by process id."""
 
+import contextlib
 import http.client
 import os
+import random
 import socket
 import ssl
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -59,14 +60,18 @@ class Server:
 
 
 def free_port() -> int:
-    """A port of 127.0.0.1 that nothing listens on at this moment."""
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A port of 127.0.0.1 that nothing listens on at this moment.
+
+    It is below those that systems give to whoever asks for none in particular: no client takes it meanwhile.
+    """
+    while True:
+        port = random.randrange(20_000, 32_768)  # noqa: S311 - no secret
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind((HOST, port))
+            return port
 
 
-@contextmanager
+@contextlib.contextmanager
 def serving(program: Program) -> Iterator[Server]:
     """Run a program until the block ends; raises BenchError where it does not answer within START_SECONDS."""
     log = program.folder / f"{program.name}.log"

@@ -64,7 +64,8 @@ def join(
         ),
     ] = None,
     token_file: Annotated[
-        typer.FileText | None, typer.Option(metavar="FILE", help="A file with the join token; - is standard input.")
+        typer.FileText | None,
+        typer.Option(metavar="FILE", errors="replace", help="A file with the join token; - is standard input."),
     ] = None,
     peer_url: Annotated[
         list[str] | None,

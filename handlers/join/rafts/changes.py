@@ -39,6 +39,8 @@ class Changes:
 
         RaftRefused means that no waiting will bring the join further.
         """
+        # What was asked for earlier joins is of no use any more, and another server may have ended their turns.
+        self._asked = {key: at for key, at in self._asked.items() if key[0] == turn.join_id}
         if work.state == "adding":
             await self._add(turn, work, raft)
         elif work.state == "promoting":
@@ -83,7 +85,6 @@ class Changes:
         if member_id is not None:
             await raft.remove(member_id)
         await self._store.removed(turn.join_id, work.raft)
-        self._asked.pop((turn.join_id, work.raft), None)
 
     async def _left_behind(self, turn: Turn, work: RaftWork, raft: Raft) -> str | None:
         """Return the id of a member of which nothing is stored but that it was to be added."""
@@ -114,13 +115,14 @@ def _urls(turn: Turn, raft: Raft) -> tuple[str, ...]:
 
 
 def _ours(members: Sequence[Member], turn: Turn, work: RaftWork, raft: Raft) -> Member | None:
-    """Return the member that this join is, if it is one; raises RaftRefused where another has its URL."""
+    """Return the member that this join is, if it is one; raises RaftRefused where another has its URL for itself."""
     found = None
     for member in members:
         if _share(member.peer_urls, _urls(turn, raft)):
-            if member.member_id in (work.before or ()):
+            if member.member_id not in (work.before or ()):
+                found = member
+            elif raft.one_at_a_url:
                 raise RaftRefused(f"the peer URL is that of member {member.member_id}, which was there before")
-            found = member
     return found
 
 
@@ -132,10 +134,12 @@ def _share(some: Sequence[str], others: Sequence[str]) -> bool:
 def _peers(members: Sequence[Member], ours: Member, name: str) -> list[Peer]:
     """Return what etcd's --initial-cluster wants: each URL with a name that no other member has.
 
-    A member without a name, or with one that is taken, bears its id: etcd goes by the URLs.
+    A member without a name, or with one that is taken, bears its id: etcd goes by the URLs. One whose URL is ours is
+    who this node was before.
     """
     names = {ours.member_id: name}
-    for member in members:
+    present = [each for each in members if each == ours or not _share(each.peer_urls, ours.peer_urls)]
+    for member in present:
         taken = not member.name or member.name in names.values()
         names.setdefault(member.member_id, member.member_id if taken else member.name)
-    return [Peer(names[member.member_id], url) for member in members for url in member.peer_urls]
+    return [Peer(names[member.member_id], url) for member in present for url in member.peer_urls]

@@ -70,6 +70,7 @@ class EtcdRaft:
 
     kind: Final[Literal["etcd"]] = "etcd"
     late_seconds: Final = _LATE_SECONDS
+    one_at_a_url: Final = True
 
     def __init__(
         self,

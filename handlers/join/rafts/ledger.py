@@ -13,6 +13,8 @@ class LedgerRaft:
 
     kind: Final[Literal["ledger"]] = "ledger"
     late_seconds: Final = 0.0
+    # A node that is set up again joins anew at its old address, and nobody else could take its old self out.
+    one_at_a_url: Final = False
 
     def __init__(self, ledger: Ledger, name: str, peer_port: int, peer_scheme: str) -> None:
         self.name = name
@@ -33,7 +35,7 @@ class LedgerRaft:
         return _member(await self._ledger.add(self.name, name, peer_urls))
 
     async def promote(self, member_id: str) -> None:
-        """Make a voter of a learner; raises RaftRefused where it is no member."""
+        """Make a voter of a learner, in the place of an older one at its URLs; RaftRefused where it is no member."""
         if not await self._ledger.promote(self.name, member_id):
             raise RaftRefused("the member is not in the ledger")
 

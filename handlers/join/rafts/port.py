@@ -44,6 +44,10 @@ class Raft(Protocol):
     def late_seconds(self) -> float:
         """For how long after an `add` that was not answered the member may still turn up."""
 
+    @property
+    def one_at_a_url(self) -> bool:
+        """Whether the raft takes no second member at a peer URL."""
+
     def peer_urls(self, address: str) -> tuple[str, ...]:
         """Return the URLs of a member at `address`, a host name or an IP address, that named none itself."""
 

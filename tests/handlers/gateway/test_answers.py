@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import asyncio
 import json
 from dataclasses import replace
 
 import pytest
+from starlette.types import Message
 
-from handlers.gateway.answers import Rendered, entry_answer, is_json, problem_answer, renderers
+from handlers.gateway.answers import PIECE_BYTES, Rendered, entry_answer, is_json, problem_answer, renderers
 from handlers.gateway.faults import Finding
 from tests.handlers.gateway.serving import JSON, OPERATOR, Served
 from tests.handlers.gateway.small_api import (
@@ -50,6 +52,21 @@ def test_text_is_sent_as_it_is(control: Served) -> None:
     answer = control.ask("GET", "/v1/export")
     assert answer.header("Content-Type") == "application/yaml"
     assert answer.body == b"name: caf\xc3\xa9\n"
+
+
+@pytest.mark.parametrize(
+    ("size", "pieces"), [(0, 1), (1, 1), (PIECE_BYTES, 1), (PIECE_BYTES + 1, 2), (3 * PIECE_BYTES, 3)]
+)
+def test_a_long_body_is_sent_in_pieces(size: int, pieces: int) -> None:
+    sent: list[Message] = []
+
+    async def note(message: Message) -> None:
+        sent.append(message)
+
+    body = bytes(number % 251 for number in range(size))
+    asyncio.run(Rendered(200, [], body).send(note))
+    assert b"".join(each["body"] for each in sent[1:]) == body
+    assert [each.get("more_body", False) for each in sent[1:]] == [True] * (pieces - 1) + [False]
 
 
 def test_a_header_field_is_written_as_its_type_has_it() -> None:

@@ -23,7 +23,7 @@ from handlers.gateway.protocol import GatewayProtocol
 from tests.handlers.gateway.certificates import Certificates
 from tests.handlers.gateway.serving import JSON, OPERATOR, Served, ends, over_tls
 from tests.support.programs import needs
-from tests.support.wire import PATIENCE_SECONDS, Answer, Wire, message
+from tests.support.wire import PATIENCE_SECONDS, Answer, Wire, message, plain
 
 HOST = b"Host: shop.test\r\n"
 ITEM = json.dumps({"name": "lamp", "count": 3}).encode()
@@ -459,6 +459,49 @@ def test_a_sender_is_not_late_while_it_is_the_server_that_does_not_read(monkeypa
         served.wait_until(late.is_set)
         wire.write(b"a")
         assert wire.read().status == 200
+
+
+LARGE = 16 << 20
+
+
+async def answer_at_length(_: Scope, __: Receive, send: Send) -> None:
+    await Rendered(200, [(b"content-length", b"%d" % LARGE)], b"a" * LARGE).send(send)
+
+
+@pytest.mark.parametrize("end", ["close", "keep-alive"])
+@pytest.mark.parametrize("secure", [False, True], ids=["plain", "TLS"])
+def test_a_client_that_does_not_read_is_cut_off(
+    secure: bool, end: str, certificates: Certificates, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(protocol, "TAKE_SECONDS", 0.1)
+    wrap = over_tls(certificates.client(ssl.TLSVersion.TLSv1_3, certificate=False)) if secure else plain
+    with (
+        Served(app=answer_at_length, tls=certificates.server() if secure else None) as served,
+        Wire(served.port, wrap) as wire,
+    ):
+        served.wait_until(lambda: bool(_connections(served)))
+        wire.write(message("GET", "/", {"Connection": end}))
+        served.wait_until(lambda: not _connections(served))
+
+
+def test_a_client_that_reads_slowly_gets_the_whole_answer() -> None:
+    async def answer_at_once(_: Scope, __: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % LARGE)]})
+        await send({"type": "http.response.body", "body": b"a" * LARGE})
+
+    with Served(app=answer_at_once) as served, served.wire() as wire:
+        wire.write(message("GET", "/"))
+        served.wait_until(lambda: any(each.flow.write_paused for each in _connections(served)))
+        (connection,) = _connections(served)
+        unsent = connection.transport.get_write_buffer_size()
+        confirmed = protocol._confirmed(connection.transport)
+        read = len(wire.socket.recv(1))
+        while connection.transport.get_write_buffer_size() == unsent:
+            read += len(wire.socket.recv(65_536))
+        served.loop.call_soon_threadsafe(connection._stall, confirmed)
+        while read < LARGE and (piece := wire.socket.recv(65_536)):
+            read += len(piece)
+        assert read >= LARGE
 
 
 def test_a_client_that_leaves_over_tls_leaves_nothing_in_the_log(

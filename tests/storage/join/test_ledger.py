@@ -23,13 +23,25 @@ async def test_a_member_is_added_as_a_learner_then_votes_then_goes(storage: Stor
     assert await ledger.members("control") == [founder]
 
 
-async def test_adding_the_same_peer_urls_again_is_the_same_member(storage: Storage) -> None:
+async def test_a_learner_that_is_added_again_is_the_same_member(storage: Storage) -> None:
     ledger = storage.join.ledger
     first = await ledger.add("control", "node", URLS)
-    await ledger.promote("control", first.member_id)
     again = await ledger.add("control", "another", URLS)
-    assert (again.member_id, again.name, again.learner) == (first.member_id, "node", False)
+    assert (again.member_id, again.name, again.learner) == (first.member_id, "node", True)
     assert (await ledger.add("other", "node", URLS)).member_id != first.member_id
+
+
+async def test_a_voter_gives_way_to_a_later_one_at_its_peer_urls(storage: Storage) -> None:
+    ledger = storage.join.ledger
+    other = await ledger.add("control", "other", ("https://10.0.0.9:2380",))
+    elsewhere = await ledger.add("elsewhere", "node", URLS)
+    old = await ledger.add("control", "node", URLS)
+    await ledger.promote("control", old.member_id)
+    new = await ledger.add("control", "node", URLS)
+    assert [each.learner for each in await ledger.members("control")] == [True, False, True]
+    assert await ledger.promote("control", new.member_id)
+    assert {each.member_id for each in await ledger.members("control")} == {other.member_id, new.member_id}
+    assert await ledger.members("elsewhere") == [elsewhere]
 
 
 async def test_what_is_no_member_is_neither_promoted_nor_removed(storage: Storage) -> None:

@@ -250,6 +250,14 @@ def test_wrong_options_end_the_command_with_2_and_no_secret_is_repeated(
     assert "s3cret" not in done.output
 
 
+def test_a_token_file_that_is_no_text_is_a_wrong_option(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_bytes(b"\xff\xfe")
+    done = run(tmp_path, "--token-file", str(file))
+    assert done.exit_code == 2
+    assert "no join token" in done.output
+
+
 def test_a_founder_that_is_not_there_is_unreachable_and_leaves_nothing(tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text(f"{TOKEN}\n")

@@ -5,6 +5,7 @@ the file, BENCH_JOIN and BENCH_PIN the join and its key; the join is in its turn
 """
 
 import asyncio
+import gc
 import os
 import random
 import sqlite3
@@ -59,14 +60,14 @@ class Problem(Exception):
 
 
 # The defaults are not validated: absent is allowed, null is not.
-class Step(msgspec.Struct, tag_field="type", tag="step"):
+class Step(msgspec.Struct, tag_field="type", tag="step", gc=False):
     step: str
     status: Status
     message: str = cast(str, None)
     at: str = cast(str, None)
 
 
-class Line(msgspec.Struct, tag_field="type", tag="log"):
+class Line(msgspec.Struct, tag_field="type", tag="log", gc=False):
     message: str
     step: str = cast(str, None)
     status: Status = "running"
@@ -251,6 +252,10 @@ class Application:
         create_database()
         self.writer = Writer(asyncio.get_running_loop())
         self.writer.start()
+        # The collector need not look through what is there for good, nor at every seven hundredth event.
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(10_000, 20, 50)
         await send({"type": "lifespan.startup.complete"})
         await receive()
         await send({"type": "lifespan.shutdown.complete"})

@@ -23,6 +23,7 @@ class MemoryRaft:
         self.name = name
         self.kind = kind
         self.late_seconds = late_seconds
+        self.one_at_a_url = kind == "etcd"
         self.present = [FOUNDER]
         self.trouble: dict[str, Exception] = {}
         self.lost: dict[str, Exception] = {}

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from handlers.join.rafts.changes import WANTED, Changes
+from handlers.join.rafts.ledger import LedgerRaft
 from handlers.join.rafts.port import Member, RaftRefused, RaftSilent, RaftTrouble
 from storage.database import Storage
 from storage.errors import Unavailable
@@ -213,6 +214,21 @@ async def test_a_node_with_the_founders_url_fails_and_the_founder_stays(
     assert (await node.record()).state == "removed"
     assert raft.present == [FOUNDER]
     assert raft.changes == []
+
+
+async def test_a_node_that_is_set_up_again_takes_the_place_of_its_old_self_in_the_ledger(storage: Storage) -> None:
+    raft = LedgerRaft(storage.join.ledger, "store", 2380, "https")
+    changes, url = Changes(storage.join.rafts, Clock()), "https://again.example:2380"
+    for _ in range(2):
+        join_id = await work.joining(storage, rafts=RAFTS, peer_urls=(url,))
+        await work.report(
+            storage, join_id, *(work.step(name, "done") for name in ("raft:store", "services", "complete"))
+        )
+        while (turn := await storage.join.rafts.turn()) is not None:
+            await changes.make(turn, turn.rafts[0], raft)
+        record = (await work.standing(storage, join_id)).rafts[0]
+        assert (record.state, [peer.peer_url for peer in record.peers]) == ("voter", [url])
+        assert [member.member_id for member in await raft.members()] == [record.member_id]
 
 
 async def test_a_member_that_left_and_came_again_under_another_join_is_ours(storage: Storage, raft: MemoryRaft) -> None:
