@@ -103,8 +103,8 @@ class GatewayProtocol(HttpToolsProtocol):
             self._expect(STOP_SECONDS)
         elif self.transport.is_closing():
             self._abort_soon()
-        if self.flow.write_paused:
-            self.pause_writing()
+        if self._stalled is not None:
+            self._watch()
 
     def hang_up(self) -> None:
         """End the connection although its answer has no end; what of that is on its way has a moment to leave."""
