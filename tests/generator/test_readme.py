@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -21,12 +22,20 @@ from tests.support.programs import needs
 
 ROOT: Final = Path(__file__).parents[2]
 README: Final = (ROOT / "README.md").read_text("utf-8")
-WALK: Final = README.partition("## Change a document\n")[2].partition("\n## ")[0]
+PARSER: Final = ROOT / "tests/contract/eventsource"
 DOCUMENT: Final = "spec/coordinator.yaml"
 WALKED: Final = "operationId: showVersion" in (ROOT / DOCUMENT).read_text("utf-8")
 SERVICE: Final = "handlers/coordinator/service.py"
 HANDLER: Final = "handlers/coordinator/health.py"
 STUB_TEST: Final = "tests/handlers/coordinator/test_health.py"
+
+
+def section(title: str) -> str:
+    """The text below a heading."""
+    return README.partition(f"## {title}\n")[2].partition("\n## ")[0]
+
+
+WALK: Final = section("Change a document")
 
 Run: TypeAlias = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -161,7 +170,7 @@ def test_the_commands_of_the_readme_have_an_event_admitted(first_state: Path, tm
 @needs("bash")
 @needs("curl")
 def test_the_commands_of_the_readme_have_a_node_join(first_state: Path, tmp_path: Path) -> None:
-    _, *scripts = fences(README, "bash")
+    scripts = fences(section("A node joins"), "bash")
     with Gatehouse(shutil.copytree(first_state, tmp_path / ".gatehouse")) as server:
         here = "\n".join(scripts).replace("https://127.0.0.1:8443", server.join).replace(".venv/bin/gatehouse", COMMAND)
         environment = server.environment()
@@ -179,8 +188,7 @@ def test_the_commands_of_the_readme_have_a_node_join(first_state: Path, tmp_path
 @in_ci_alone
 @needs("etcd")
 def test_the_plan_of_the_readme_has_a_node_with_an_etcd_join(first_state: Path, tmp_path: Path) -> None:
-    joining = README.partition("## A node joins\n")[2].partition("\n## ")[0]
-    (plan,) = fences(joining, "yaml")
+    (plan,) = fences(section("A node joins"), "yaml")
     (tmp_path / "plan.yaml").write_text(plan)
     founder, member = Etcd(tmp_path, "founder"), Etcd(tmp_path, "node-1")
     server = Gatehouse(shutil.copytree(first_state, tmp_path / ".gatehouse"))
@@ -203,3 +211,86 @@ def test_the_plan_of_the_readme_has_a_node_with_an_etcd_join(first_state: Path, 
         os.kill(int((tmp_path / "etcd.pid").read_text()), signal.SIGKILL)
         assert code == 0
         assert founder.members() == {founder.peer_url: False, member.peer_url: False}
+
+
+@needs("bash")
+@needs("curl")
+def test_the_commands_of_the_readme_have_a_machine_installed(first_state: Path, tmp_path: Path) -> None:
+    watched, by_curl = fences(section("An install"), "bash")
+    state = shutil.copytree(first_state, tmp_path / ".gatehouse")
+    with Gatehouse(state, arguments=["--listener", "installer"]) as server:
+        there = "https://127.0.0.1:9443"
+        assert there in by_curl
+        here = f"{watched}\necho ---\n{by_curl}".replace(there, server.installer).replace(
+            ".venv/bin/gatehouse", COMMAND
+        )
+        done = subprocess.run(
+            ["bash", "-ec", here],
+            cwd=tmp_path,
+            env=server.environment(),
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_SECONDS,
+            check=False,
+        )
+    assert (done.returncode, done.stderr) == (0, "")
+    lines, _, answers = done.stdout.partition("---\n")
+    assert lines.startswith("the config is stored\ncheck-config: started\n  check-config | ")
+    assert lines.endswith("\nattempt 1: succeeded\n")
+    config, live, rest = answers.split(": gatehouse\n\nretry: 2000\n\n")
+    assert config == (tmp_path / "node.yaml").read_text()
+    assert '"attempt":2,' in live
+    assert live.startswith(f"id: {last_id(lines) + 1}\nevent: step\n")
+    assert last_id(live) == 2 * last_id(lines)
+    assert rest == live[live.index(f"id: {last_id(lines) + 11}\n") :]
+
+
+def last_id(told: str) -> int:
+    """The last id of a stream, or how many events were told as lines."""
+    ids = re.findall("^id: ([0-9]+)$", told, re.MULTILINE)
+    return int(ids[-1]) if ids else len(told.splitlines()) - 1
+
+
+# Fetches from the installer what a browser would fetch from the origin of its page.
+PAGE: Final = """
+import { follow } from './follow.mjs'
+
+const [installer, code] = process.argv.slice(2)
+const { fetch } = globalThis
+globalThis.fetch = (path, options) => fetch(installer + path, options)
+await follow('WRONG', () => {}).catch((error) => console.log(error.message))
+console.log(await follow(code, (event) => console.log(JSON.stringify(event))))
+"""
+
+
+@in_ci_alone
+@needs("npm")
+def test_the_page_of_the_readme_follows_an_install(first_state: Path, tmp_path: Path) -> None:
+    (script,) = fences(section("An install"), "js")
+    for file in ("package.json", "package-lock.json"):
+        shutil.copy(PARSER / file, tmp_path)
+    subprocess.run(["npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts"], cwd=tmp_path, check=True)
+    (tmp_path / "follow.mjs").write_text(script)
+    (tmp_path / "page.mjs").write_text(PAGE)
+    (config,) = re.findall(r"<<'END'\n(.*?)^END$", section("An install"), re.DOTALL | re.MULTILINE)
+    state = shutil.copytree(first_state, tmp_path / ".gatehouse")
+    with Gatehouse(state, arguments=["--listener", "installer"]) as server:
+        operated = [
+            server.run("install", "config", "put", "-", "--state", str(state), stdin=config),
+            server.run("install", "start", "--state", str(state)),
+        ]
+        assert [done.returncode for done in operated] == [0, 0]
+        done = subprocess.run(
+            ["node", "page.mjs", server.installer, server.code],
+            cwd=tmp_path,
+            env=server.environment() | {"NODE_EXTRA_CA_CERTS": str(server.ca_file)},
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_SECONDS,
+            check=False,
+        )
+    assert (done.returncode, done.stderr) == (0, "")
+    refused, *events, state_of_install = done.stdout.splitlines()
+    assert (refused, state_of_install) == ("the installer answers 401", "succeeded")
+    assert [json.loads(event)["id"] for event in events] == list(range(1, len(events) + 1))
+    assert json.loads(events[-1])["outcome"] == "succeeded"

@@ -152,6 +152,7 @@ def test_whoever_watches_hears_of_an_end_by_a_crash_from_the_next_server(first_s
             env=server.environment(),
         )
         assert watching.stdout is not None
+        assert watching.stderr is not None
         first = [json.loads(watching.stdout.readline()) for _ in range(5)]
         address = server.installer.removeprefix("https://")
         server.kill()
@@ -159,8 +160,12 @@ def test_whoever_watches_hears_of_an_end_by_a_crash_from_the_next_server(first_s
             state, arguments=["--listener", "installer"], environment={"GATEHOUSE_INSTALLER_BIND": address}
         )
         with again:
-            out, trouble = watching.communicate(timeout=PATIENCE_SECONDS)
-    events = first + [json.loads(line) for line in out.splitlines()]
+            # Not by `communicate`, which would pass over what was read ahead of the first lines.
+            events = first + [json.loads(line) for line in watching.stdout]
+            trouble = watching.stderr.read()
+            watching.wait(PATIENCE_SECONDS)
+    watching.stdout.close()
+    watching.stderr.close()
     assert [event["id"] for event in events] == list(range(1, len(events) + 1))
     assert (watching.returncode, events[-1]["outcome"]) == (1, "failed")
     assert trouble.splitlines()[-1] == "gatehouse: the connection is there again"
