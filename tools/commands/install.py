@@ -115,13 +115,13 @@ def get_config(
 ) -> None:
     """Show the config that is stored: as YAML, or as JSON with --json."""
     with _client(state, config, url, code, ca) as client:
-        answer = client.send("GET", CONFIG, headers={"Accept": JSON if machine else YAML})
+        if machine:
+            emit(machine, client.ask("GET", CONFIG), lambda _: None)
+            return
+        answer = client.send("GET", CONFIG, headers={"Accept": YAML})
     if not answer.is_success:
         raise refusal(answer)
-    if machine:
-        emit(machine, answer.json(), lambda _: None)
-    else:
-        typer.echo(plain(answer.text) if sys.stdout.isatty() else answer.content, nl=False)
+    typer.echo(plain(answer.text) if sys.stdout.isatty() else answer.content, nl=False)
 
 
 @app.command()
