@@ -33,7 +33,7 @@ _LETTER: Final = re.compile(r"\S")
 _IN_SINGLE_QUOTES: Final = re.compile(r"''|\S")
 _UNCLEAR: Final = re.compile(
     r"(?i:~|null|true|false|yes|no|on|off|[-+]?\.inf|\.nan)"
-    r"|[-+]?(?:0[xob][0-9A-Fa-f_]+|[0-9][0-9_]*\.?[0-9_]*(?:[eE][-+]?[0-9]+)?|\.[0-9][0-9_]*(?:[eE][-+]?[0-9]+)?)"
+    r"|[-+]?(?:0[xob][0-9A-Fa-f_]+|(?:[0-9][0-9_]*(?:\.[0-9_]*)?|\.[0-9][0-9_]*)(?:[eE][-+]?[0-9]+)?)"
 )
 
 
@@ -167,9 +167,8 @@ def _nearest(read: Path, text: str, index: int) -> Path:
     end = text.find("\n", index)
     for line in text[: len(text) if end < 0 else end].split("\n"):
         column = 0
-        for match in _DASH_OR_NAME.finditer(line):
-            if match.start() != column:
-                break
+        # A search instead would look at the blanks of a line again from each of them.
+        while match := _DASH_OR_NAME.match(line, column):
             begin, column = match.start(match.lastgroup or 0), match.end()
             dash = match.lastgroup == "dash"
             while stack and (stack[-1][0] > begin or (stack[-1][0] == begin and not dash)):

@@ -14,6 +14,9 @@ from handlers.gateway.yaml_reader import (
     read_document,
 )
 
+# What is done for each character and each that follows on it takes an hour with so many.
+LONG = 120_000
+
 EXPRESSIONS = """\
 plain: a + bad
 single: 'a + ''b'' + bad'
@@ -246,3 +249,16 @@ def test_of_many_problems_the_first_are_told() -> None:
 def test_a_message_repeats_no_more_than_the_beginning_of_a_name() -> None:
     name = "n" * 1_000
     assert problems(f"{name}: 1\n{name}: 2") == [(2, 1, f"{name[:40]!r} stands here twice")]
+
+
+@pytest.mark.parametrize("word", ["{}x", "{0}.{0}x", "0x{}x", ".{}ex"])
+def test_a_long_word_is_looked_at_once(word: str) -> None:
+    text = word.format("1" * LONG)
+    assert read(f"a: {text}").value == {"a": text}
+
+
+@pytest.mark.parametrize("line", ["{}", "a{}b", "- {}b"])
+@pytest.mark.parametrize("letter", [" ", "a"])
+def test_a_long_line_before_the_end_of_reading_is_looked_at_once(line: str, letter: str) -> None:
+    with pytest.raises(UnreadableError):
+        read_document(f"a: b\n{line.format(letter * LONG)}\nb: [".encode())
