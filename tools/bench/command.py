@@ -11,7 +11,7 @@ from typing import Final, Literal
 
 from rich.console import Console
 
-from tools.bench import admission, join, load, programs
+from tools.bench import admission, install, join, load, programs
 from tools.bench.admission import Admission
 from tools.bench.load import Job, Round, play
 from tools.bench.report import Memory, Played, Result, document, failures, show
@@ -24,9 +24,12 @@ WAVE_SECONDS: Final = 5
 MEMORY_EVENTS: Final = 100_000
 # Deliveries are good for thirty seconds, which must hold the preparing and the round.
 LONGEST_ROUND: Final = 10
+# Of installs: half a million events are sent in each round of theirs, and more.
+MOST_INSTALL_ROUNDS: Final = 3
+MOST_INSTALL_SECONDS: Final = 2
 
-Part = Literal["admit", "join"]
-PARTS: Final[tuple[Part, ...]] = ("admit", "join")
+Part = Literal["admit", "join", "install"]
+PARTS: Final[tuple[Part, ...]] = ("admit", "join", "install")
 
 Say = Callable[[str], None]
 
@@ -58,7 +61,8 @@ def measure(parts: Collection[Part], *, rounds: int, seconds: int, say: Say) -> 
     """All measurements of one run; raises BenchError where one cannot be trusted."""
     if seconds > LONGEST_ROUND:
         raise BenchError(f"a round lasts at most {LONGEST_ROUND} s: deliveries are good for thirty")
-    load.wrk()
+    if set(parts) - {"install"}:
+        load.wrk()
     RESULTS.mkdir(exist_ok=True)
     load_average = os.getloadavg()[0]
     played: list[Played] = []
@@ -73,6 +77,8 @@ def measure(parts: Collection[Part], *, rounds: int, seconds: int, say: Say) -> 
         if "join" in parts:
             for way in ("tls", "http"):
                 played += measure_join(folder / way, tls=way == "tls", rounds=rounds, seconds=seconds, say=say)
+        if "install" in parts:
+            played += measure_install(folder / "install", rounds=rounds, seconds=seconds, say=say)
     return Result(
         date=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         played=played,
@@ -93,6 +99,23 @@ def measure_join(folder: Path, *, tls: bool, rounds: int, seconds: int, say: Say
     """The rounds of the join's batches, all on the same servers."""
     with join.serving_all(folder, tls=tls) as (servers, jobs):
         return [play_rounds(job, servers, rounds=rounds, seconds=seconds, say=say) for job in jobs]
+
+
+def measure_install(folder: Path, *, rounds: int, seconds: int, say: Say) -> list[Played]:
+    """The rounds of the installs' streams, all on the same servers."""
+    jobs = (install.Replay(), install.Live(min(seconds, MOST_INSTALL_SECONDS)))
+    with install.serving_all(folder) as machines:
+        return [
+            Played(
+                name=job.name,
+                work=job.work,
+                note=job.note,
+                budgets=job.budgets,
+                rounds=install.play_rounds(job, machines, rounds=min(rounds, MOST_INSTALL_ROUNDS), say=say),
+                unit="event",
+            )
+            for job in jobs
+        ]
 
 
 def play_rounds(job: Job, servers: Sequence[Server], *, rounds: int, seconds: int, say: Say) -> Played:

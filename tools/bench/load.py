@@ -53,6 +53,8 @@ class Round:
     """What one round showed: latencies in milliseconds, and seconds of processor time.
 
     That is the server's, None where it is not known, and that of the load: one that has no time left measures itself.
+    `since_written` are the median and the 99th percentile of another latency, where there is one: that of a stream's
+    events from when they came about, not from when they were committed.
     """
 
     requests: int
@@ -62,10 +64,11 @@ class Round:
     longest: float
     cpu: float | None = None
     load_cpu: float = 0.0
+    since_written: tuple[float, float] | None = None
 
     @property
     def rate(self) -> float:
-        """Answered requests a second."""
+        """Answered requests, or events, a second."""
         return self.requests / self.seconds
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 from rich.console import Console
 from rich.table import Table
 
-from tools.bench.budgets import Budget
+from tools.bench.budgets import Budget, Figure
 from tools.bench.load import Round
 
 START_SECONDS: Final = 2.0
@@ -31,13 +31,14 @@ class Memory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Played:
-    """A job as it was played: `rounds` has each server's rounds in the order of play."""
+    """A job as it was played: `rounds` has each server's rounds in the order of play, `unit` is what they count."""
 
     name: str
     work: str
     note: str
     budgets: Sequence[Budget]
     rounds: Mapping[str, Sequence[Round]]
+    unit: str = "request"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +54,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ratio:
-    """A budget as it was met: the ratio of the median rates, and the least and greatest ratio of one round."""
+    """A budget as it was met: the ratio of the medians, and the least and greatest ratio of one round."""
 
     budget: Budget
     value: float
@@ -67,7 +68,7 @@ class Ratio:
 
 
 def rate(rounds: Sequence[Round]) -> float:
-    """The median of the rounds' rates, in requests a second."""
+    """The median of the rounds' rates, in requests or events a second."""
     return median(each.rate for each in rounds)
 
 
@@ -75,17 +76,23 @@ def ratios(played: Played) -> list[Ratio]:
     """Every budget of a job."""
     found = []
     for budget in played.budgets:
-        ours, theirs = played.rounds[budget.of], played.rounds[budget.against]
-        by_round = [a.rate / b.rate for a, b in zip(ours, theirs, strict=True)]
-        value = rate(ours) / rate(theirs)
+        # Of delays the longer is the worse.
+        of, against = (budget.of, budget.against) if budget.figure == "rate" else (budget.against, budget.of)
+        above, below = ([_figure(each, budget.figure) for each in played.rounds[name]] for name in (of, against))
+        by_round = [a / b for a, b in zip(above, below, strict=True)]
+        value = median(above) / median(below)
         found.append(Ratio(budget=budget, value=value, least=min(by_round), greatest=max(by_round)))
     return found
+
+
+def _figure(outcome: Round, figure: Figure) -> float:
+    return {"rate": outcome.rate, "p50": outcome.p50, "p99": outcome.p99}[figure]
 
 
 def failures(result: Result) -> list[str]:
     """One line for each budget that is not held."""
     lines = [
-        f"{played.name}: {each.budget.of}/{each.budget.against} is {each.value:.2f}, its floor {each.budget.floor:g}"
+        f"{played.name}: {each.budget.name} is {each.value:.2f}, its floor {each.budget.floor:g}"
         for played in result.played
         for each in ratios(played)
         if not each.holds
@@ -128,6 +135,8 @@ def show(result: Result, console: Console) -> None:
     for played in result.played:
         console.print(_servers(played, result.date))
         console.print(_ratios(played))
+        for line in _since_written(played):
+            console.print(line, highlight=False)
         console.print(f"{played.note}\n", highlight=False)
     for name, seconds in result.first_answer.items():
         console.print(f"gatehouse, {name}: {seconds:.2f} s (at most {START_SECONDS:g})")
@@ -147,7 +156,7 @@ def show(result: Result, console: Console) -> None:
 
 
 def _overworked(result: Result) -> list[str]:
-    """One line for each server whose load may have measured itself: wrk has one thread."""
+    """One line for each server whose load may have measured itself: it has one thread."""
     return [
         f"{played.name}: the load of {name} had no time left, and may be what was measured"
         for played in result.played
@@ -156,10 +165,20 @@ def _overworked(result: Result) -> list[str]:
     ]
 
 
+def _since_written(played: Played) -> list[str]:
+    """One line for each server of whose events it is known when they came about."""
+    lines = []
+    for name, rounds in played.rounds.items():
+        if delays := [each.since_written for each in rounds if each.since_written]:
+            half, most = (median(values) for values in zip(*delays, strict=True))
+            lines.append(f"{name}, from the writing of a line to a reader: p50 {half:.1f} ms, p99 {most:.1f} ms")
+    return lines
+
+
 def _servers(played: Played, date: str) -> Table:
     table = Table(title=f"{played.work}; {date}")
     table.add_column("server")
-    for column in ("requests/s", "least", "greatest", "p50 ms", "p99 ms", "CPU µs/request"):
+    for column in (f"{played.unit}s/s", "least", "greatest", "p50 ms", "p99 ms", f"CPU µs/{played.unit}"):
         table.add_column(column, justify="right")
     for name, rounds in played.rounds.items():
         rates = [each.rate for each in rounds]
@@ -171,7 +190,7 @@ def _servers(played: Played, date: str) -> Table:
 
 def _cpu(rounds: Sequence[Round]) -> str:
     spent = [each.cpu / each.requests for each in rounds if each.cpu is not None]
-    return f"{median(spent) * 1e6:,.0f}" if spent else "unknown"
+    return f"{median(spent) * 1e6:,.{0 if median(spent) >= 1e-4 else 2}f}" if spent else "unknown"
 
 
 def _ratios(played: Played) -> Table:
@@ -182,7 +201,7 @@ def _ratios(played: Played) -> Table:
     for each in ratios(played):
         figures = (each.value, each.least, each.greatest)
         table.add_row(
-            f"{each.budget.of}/{each.budget.against}",
+            each.budget.name,
             *(f"{value:.2f}" for value in figures),
             f"{each.budget.floor:g}",
             f"{each.budget.aim:g}",

@@ -18,12 +18,15 @@ class What(Enum):
 
     ADMIT = "admit"
     JOIN = "join"
+    INSTALL = "install"
     ALL = "all"
 
 
 @app.command()
 def bench(
-    what: Annotated[What, typer.Argument(help="The admission of events, the reports of joins, or both.")] = What.ALL,
+    what: Annotated[
+        What, typer.Argument(help="The admission of events, the reports of joins, the streams of installs, or all.")
+    ] = What.ALL,
     *,
     rounds: Annotated[int, typer.Option(min=1, help="How often each server is measured.")] = 5,
     seconds: Annotated[int, typer.Option(min=1, help="How long a round lasts.")] = 4,

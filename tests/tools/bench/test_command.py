@@ -74,7 +74,7 @@ def test_the_whole_bench_plays_every_job_and_measures_start_and_memory(
     # The slowest peer has to come to its first answer in a round.
     measured = measure(command.PARTS, rounds=1, seconds=2, say=lambda _: None)
     assert [each.name for each in measured.played] == [
-        *("admit", "join-500-tls", "join-1-tls", "join-500-http", "join-1-http")
+        *("admit", "join-500-tls", "join-1-tls", "join-500-http", "join-1-http", "install-replay", "install-live")
     ]
     for played in measured.played:
         assert {name: len(each) for name, each in played.rounds.items()} == {"gatehouse": 1, "fastapi": 1, "limit": 1}

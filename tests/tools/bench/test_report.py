@@ -1,10 +1,12 @@
 import io
 import json
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
 
 from tools.bench.admission import Admission
+from tools.bench.install import Live
 from tools.bench.load import Round
 from tools.bench.report import Memory, Played, Result, document, failures, ratios, show
 
@@ -36,6 +38,34 @@ def test_a_ratio_is_that_of_the_medians_with_the_least_and_greatest_of_a_round()
     fastapi, limit = ratios(GOOD.played[0])
     assert (fastapi.value, fastapi.least, fastapi.greatest) == (15.0, 10.0, 16.0)
     assert (limit.value, limit.least, limit.greatest) == (0.75, 0.5, 0.8)
+
+
+def streamed(fastapi: tuple[float, float]) -> Result:
+    """Rounds of a stream in which Gatehouse's delays are 10 and 40 ms, with those of FastAPI."""
+    delays = {"gatehouse": (10.0, 40.0), "fastapi": fastapi}
+    measured = {
+        name: [
+            Round(requests=1, seconds=1.0, p50=p50, p99=p99, longest=99.0, cpu=3.4e-7, since_written=(p50 + 5, p99 + 5))
+        ]
+        for name, (p50, p99) in delays.items()
+    }
+    played = Played(name="live", work="w", note="n", budgets=Live.budgets, rounds=measured, unit="event")
+    return replace(GOOD, played=[played])
+
+
+def test_a_ratio_of_delays_is_how_many_times_as_long_the_other_takes() -> None:
+    assert [each.value for each in ratios(streamed((20.0, 44.0)).played[0])] == [2.0, 1.1]
+    assert failures(streamed((10.0, 40.0))) == []
+    assert failures(streamed((20.0, 30.0))) == ["live: fastapi/gatehouse, p99 is 0.75, its floor 1"]
+
+
+def test_delays_since_the_writing_are_told_and_events_are_called_so() -> None:
+    text = shown(streamed((20.0, 44.0)))
+    assert "gatehouse, from the writing of a line to a reader: p50 15.0 ms, p99 45.0 ms" in text
+    assert "events/s" in text
+    assert "CPU µs/event" in text
+    assert "0.34" in text
+    assert "from the writing" not in shown(GOOD)
 
 
 def test_what_reaches_every_floor_has_no_failure() -> None:
