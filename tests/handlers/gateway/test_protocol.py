@@ -28,6 +28,8 @@ from tests.support.wire import PATIENCE_SECONDS, Answer, Wire, message, plain
 HOST = b"Host: shop.test\r\n"
 ITEM = json.dumps({"name": "lamp", "count": 3}).encode()
 FIRST = message("GET", "/v1/items/a")
+# What is answered with several thousand bytes.
+PAGE = message("GET", "/openapi/shop.json")
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 TRACEPARENT = f"traceparent: 00-{TRACE}-00f067aa0ba902b7-01\r\n".encode()
 
@@ -165,8 +167,8 @@ def test_pipelined_requests_are_answered_in_their_order(control: Served) -> None
 
 
 def test_requests_do_not_pile_up_behind_answers_that_nobody_reads(control: Served) -> None:
-    with control.wire() as wire:
-        sender = threading.Thread(target=_send_until_it_is_closed, args=(wire, FIRST * 100_000))
+    with Wire(control.port, buffer=4_096) as wire:
+        sender = threading.Thread(target=_send_until_it_is_closed, args=(wire, PAGE * 100_000))
         sender.start()
         control.wait_until(lambda: any(each.flow.write_paused for each in _connections(control)))
         control.wait_until(lambda: any(each.flow.read_paused for each in _connections(control)))
