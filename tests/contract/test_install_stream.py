@@ -149,15 +149,6 @@ def test_an_id_that_comes_twice_or_without_a_value_is_refused(
     assert machine.refused(query, *fields).outcome == INVALID
 
 
-def test_white_space_around_a_header_is_none_of_its_value(machine: Machine) -> None:
-    assert machine.run(SUCCEEDS)["state"] == "succeeded"
-    last = machine.last_id
-    with machine.connect() as wire:
-        # RFC 9110, section 5.5: what is around a value does not belong to it.
-        wire.write(message("GET", EVENTS, [*machine.operator.items(), ("Last-Event-ID", f"  {last} \t")]))
-        assert wire.read_head().status == 200
-
-
 @pytest.mark.parametrize("behind", [0, 1, 1000, LAST])
 def test_beyond_the_end_a_stream_waits_while_an_attempt_runs_and_ends_after_the_verdict(
     machine: Machine, behind: int

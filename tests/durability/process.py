@@ -24,6 +24,16 @@ def used(server: Gatehouse) -> Used:
     return Used(len(list((process / "fd").iterdir())), len(list((process / "task").iterdir())))
 
 
+def beside_the_database(server: Gatehouse) -> int:
+    """How many descriptors the server has beside those of its database, which it opens as it needs them."""
+    names = []
+    for descriptor in Path(f"/proc/{server.pid}/fd").iterdir():
+        # One may be closed meanwhile.
+        with contextlib.suppress(FileNotFoundError):
+            names.append(descriptor.readlink().name)
+    return sum(not name.startswith("gatehouse.db") for name in names)
+
+
 def peak_memory(server: Gatehouse) -> int:
     """The most memory that the server has had, in KiB."""
     lines = Path(f"/proc/{server.pid}/status").read_text().splitlines()

@@ -6,12 +6,13 @@ import random
 import ssl
 import time
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, LiteralString
 
+import psycopg
 import pytest
 
 from tests.durability.conftest import on_postgresql
-from tests.durability.process import peak_memory, used
+from tests.durability.process import beside_the_database, peak_memory
 from tests.durability.test_join import prove
 from tests.storage.postgresql import Server
 from tests.support.effort import in_ci_alone, tries
@@ -200,7 +201,7 @@ def bodies_without_comments(answers: list[bytes]) -> set[bytes]:
 def test_of_many_readers_one_that_never_reads_holds_up_none_and_nothing_is_left_of_them(machine: Machine) -> None:
     server = machine.server
     machine.run(SUCCEEDS)
-    before, left = machine.last_id, used(server)
+    before, left = machine.last_id, beside_the_database(machine.server)
     with machine.writing() as pen, machine.stream(before, buffer=SMALL_BUFFER) as stuck:
         stuck_from = stuck.take(1)
 
@@ -222,15 +223,14 @@ def test_of_many_readers_one_that_never_reads_holds_up_none_and_nothing_is_left_
         assert b"".join(iter(wire.read_chunk, b"")) == GREETING + given
     assert [event.id for event in stuck_from] == list(range(before + 1, before + 1 + len(stuck_from)))
     assert peak_memory(server) < MOST_KIBIBYTES
-    wait_for(lambda: used(server).descriptors <= left.descriptors)
+    wait_for(lambda: beside_the_database(server) <= left)
 
 
 def test_readers_that_leave_leave_nothing_behind(machine: Machine) -> None:
     machine.run(SUCCEEDS)
-    left, before = used(machine.server), machine.last_id
-    peaks = []
+    left, before = beside_the_database(machine.server), machine.last_id
     with machine.writing() as pen:
-        running = used(machine.server).descriptors
+        running = beside_the_database(machine.server)
         for turn in range(tries(6, elsewhere=2)):
             pen.lines(turn * LINES, LINES, 1_000)
             with contextlib.ExitStack() as opened:
@@ -239,10 +239,8 @@ def test_readers_that_leave_leave_nothing_behind(machine: Machine) -> None:
                     for number in range(20)
                 ]
                 streams[0].take(100)
-            wait_for(lambda: used(machine.server).descriptors <= running)
-            peaks.append(peak_memory(machine.server))
-    wait_for(lambda: used(machine.server).descriptors <= left.descriptors)
-    assert peaks[-1] < MOST_KIBIBYTES
+            wait_for(lambda: beside_the_database(machine.server) <= running)
+    wait_for(lambda: beside_the_database(machine.server) <= left)
 
 
 @in_ci_alone
@@ -251,3 +249,32 @@ def test_readers_miss_nothing_on_postgresql_either(new_server: NewServer, postgr
         machine = Machine(server)
         assert machine.configure().status == 200
         assert_readers_miss_nothing(machine, connections=100, at_a_time=25, seed=0)
+
+
+def one(connection: psycopg.Connection, query: LiteralString) -> int:
+    row = connection.execute(query).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+@in_ci_alone
+def test_a_writer_that_commits_late_holds_up_the_ids_and_no_reader_passes_it(
+    new_server: NewServer, postgresql: Server
+) -> None:
+    url = postgresql.create("install_late")
+    with on_postgresql(new_server, url) as server:
+        machine = Machine(server)
+        assert machine.configure().status == 200
+        with machine.writing() as pen, machine.stream() as stream, psycopg.connect(url) as other:
+            assert [event.id for event in stream.take(1)] == [1]
+            other.execute("UPDATE install_stream SET last_id = last_id + 1")
+            pen.lines(0, 100)
+            wait_for(lambda: one(other, "SELECT count(*) FROM pg_locks WHERE NOT granted"))
+            assert one(other, "SELECT max(id) FROM install_events") == 1
+            other.rollback()
+            events = stream.take(100)
+            pen.close()
+            events += stream.rest()
+        assert [event.id for event in events] == list(range(2, 104))
+        assert logged(events) == numbered(100)
+        assert machine.history(1) == events
