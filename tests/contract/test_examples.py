@@ -6,11 +6,14 @@ from typing import Any, Final
 from handlers.coordinator import events, holds, runs
 from handlers.gateway import endpoint
 from handlers.gateway.faults import Fault
+from handlers.installer import config as configs
+from handlers.installer import install, install_code
 from handlers.join import events as reports
 from handlers.join import registrations, standing, tokens
-from tests.support.contract import ApiName, document, resolved
+from tests.support.contract import PROBLEM, ApiName, document, resolved
 from tests.support.deliveries import Delivery
 from tests.support.gatehouse import Gatehouse
+from tests.support.installs import CONFIG, CONFIG_PATH, Machine
 from tests.support.nodes import Node
 
 FIXED: Final = {
@@ -23,6 +26,10 @@ FIXED_OF_JOIN: Final = {
     *(fault.value for fault in Fault),
     *(endpoint.UNAUTHENTICATED, standing.NO_JOIN, tokens.NO_TOKEN, reports.NOT_IN_TURN, reports.ENDED),
     *(registrations.NAME_TAKEN, registrations.OTHER_KEY, registrations.CONFLICT, registrations.APPROVAL_REFUSED),
+}
+FIXED_OF_INSTALLER: Final = {
+    *(fault.value for fault in Fault),
+    *(endpoint.UNAUTHENTICATED, install_code.LOCKED, configs.NOT_SET, install.NO_CONFIG, install.RUNNING),
 }
 WITHOUT_STATUS: Final = "The body does not satisfy the document: events[0].status is required."
 
@@ -59,6 +66,22 @@ def test_problems_of_the_join_have_the_words_that_the_server_gives(pending: Node
     assert {(code, detail) for code, detail in shown if detail not in FIXED_OF_JOIN} == {
         ("INVALID_INPUT", WITHOUT_STATUS)
     }
+
+
+def test_problems_of_the_installer_have_the_words_that_the_server_gives(machine: Machine) -> None:
+    disks = [{"device": "/dev/sda", "confirm": "/dev/sdb"}]
+    floating = {"floatingIpCidrs": ["198.51.100.0/24", "203.0.113.7/24"]}
+    refused = machine.configure({**CONFIG, "disks": disks, "network": floating})
+    example = document("installer")["paths"][CONFIG_PATH]["put"]["responses"]["400"]["content"][PROBLEM]["example"]
+    assert refused.json["errors"] == example["errors"]
+    given = {(answer.code, answer.json["detail"]) for answer in (refused, machine.refused("?after=-1"))}
+    shown = problems("installer", "requestId")
+    assert {(code, detail) for code, detail in shown if detail not in FIXED_OF_INSTALLER} == given
+
+
+def test_an_install_that_has_not_begun_is_as_its_example(founder: Gatehouse) -> None:
+    example = resolved({"$ref": "#/components/examples/IdleInstall"}, "installer")["value"]
+    assert Machine(founder).install() == example
 
 
 def test_a_join_that_has_just_begun_is_as_its_example(pending: Node) -> None:
