@@ -15,6 +15,13 @@ _MODE: Final = 0o600
 _LOOK_SECONDS: Final = 0.02
 
 
+class MarkError(Exception):
+    """The file of a mark cannot be written; the text says why."""
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__(f"the mark of its step cannot be written: {error.strerror}")
+
+
 class Mark:
     """A locked file; the lock lives as long as anybody has the descriptor, so also after the process was killed."""
 
@@ -22,16 +29,25 @@ class Mark:
         self.descriptor = descriptor
 
     def note(self, group: int) -> None:
-        """Note the process group that inherits the descriptor."""
-        os.pwrite(self.descriptor, str(group).encode(), 0)
+        """Note the process group that inherits the descriptor; raises MarkError."""
+        try:
+            os.pwrite(self.descriptor, str(group).encode(), 0)
+        except OSError as error:
+            raise MarkError(error) from None
 
 
 @contextlib.contextmanager
 def marked(file: Path) -> Iterator[Mark]:
-    """Give a mark for a command to inherit; it goes when the step is over, whatever the command leaves behind then."""
-    # Another file than the last step's: what that one left behind for good may still hold its lock.
-    file.unlink(missing_ok=True)
-    descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL, _MODE)
+    """Give a mark for a command to inherit; it goes when the step is over, whatever the command leaves behind then.
+
+    Raises MarkError.
+    """
+    try:
+        # Another file than the last step's: what that one left behind for good may still hold its lock.
+        file.unlink(missing_ok=True)
+        descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL, _MODE)
+    except OSError as error:
+        raise MarkError(error) from None
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield Mark(descriptor)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol, TypeAlias
 
-from handlers.steps.leftover import Mark, marked
+from handlers.steps.leftover import Mark, MarkError, marked
 from handlers.steps.plan import Command
 
 # From SIGTERM to SIGKILL.
@@ -65,18 +65,24 @@ async def run(command: Command, around: Surroundings, lines: Lines, take: Take) 
     is over when the command ends: what it leaves behind goes on, with its own output. Where this is cancelled, the
     group ends.
     """
-    with marked(around.mark) as lock:
-        reading, writing = os.pipe()
+    try:
+        with marked(around.mark) as lock:
+            await _run(command, around, lock, lines, take)
+    except MarkError as error:
+        raise StepFailed(f"{command.run[0]} cannot be run: {error}") from None
+
+
+async def _run(command: Command, around: Surroundings, lock: Mark, lines: Lines, take: Take) -> None:
+    reading, writing = os.pipe()
+    try:
+        os.set_blocking(reading, False)
         try:
-            os.set_blocking(reading, False)
-            try:
-                process = await _started(command, around, writing, lock)
-            finally:
-                os.close(writing)
-            lock.note(process.pid)
-            await _Running(command, around, process, reading).end(lines, take)
+            process = await _started(command, around, writing, lock)
         finally:
-            os.close(reading)
+            os.close(writing)
+        await _Running(command, around, process, reading).end(lock, lines, take)
+    finally:
+        os.close(reading)
 
 
 async def _started(command: Command, around: Surroundings, output: int, lock: Mark) -> asyncio.subprocess.Process:
@@ -110,11 +116,15 @@ class _Running:
         self._reading = reading
         self._exited = asyncio.create_task(process.wait())
 
-    async def end(self, lines: Lines, take: Take) -> None:
-        """Take all its lines, until it has ended; StepFailed where that is not how it should."""
+    async def end(self, lock: Mark, lines: Lines, take: Take) -> None:
+        """Take all its lines, until it has ended; StepFailed where that is not how it should.
+
+        MarkError where the lock cannot tell of it: then it is ended, as nobody would find it.
+        """
         # The command is ended at its time, not the copying of what it wrote, so that no line is lost half-way.
         limit = asyncio.create_task(self._limited())
         try:
+            lock.note(self._process.pid)
             await self._copy(lines, take)
             why = await limit
         finally:

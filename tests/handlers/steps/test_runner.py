@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import signal
 import tempfile
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -103,6 +105,30 @@ def test_a_name_that_no_environment_can_hold_is_a_failure(tmp_path: Path) -> Non
 
     with pytest.raises(StepFailed, match=r"^sh cannot be run: its environment has a NUL$"):
         asyncio.run(runner.run(Command(("sh", "-c", "echo x"), 5), around, Whole(), take))
+
+
+def test_a_command_that_nobody_would_find_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    groups = []
+
+    def fail(_: int, data: bytes, __: int) -> NoReturn:
+        groups.append(int(data))
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "pwrite", fail)
+    done = ran("sleep 60", grace=0.1)
+    assert done.failure == "sh cannot be run: the mark of its step cannot be written: No space left on device"
+    assert not alive(groups[0])
+
+
+def test_a_command_that_cannot_be_marked_is_not_run(tmp_path: Path) -> None:
+    around = Surroundings(environment=dict(os.environ), mark=tmp_path / "missing/step", folder=tmp_path)
+
+    async def take(_: str) -> None:
+        pytest.fail("no output")
+
+    with pytest.raises(StepFailed, match=r"^touch cannot be run: the mark .* cannot be written: No such file or dir"):
+        asyncio.run(runner.run(Command(("touch", "here"), 5), around, Whole(), take))
+    assert not (tmp_path / "here").exists()
 
 
 def test_a_process_that_is_left_behind_is_not_waited_for_and_lives(tmp_path: Path) -> None:
