@@ -195,7 +195,7 @@ def test_a_stream_goes_through_the_verdicts_of_earlier_attempts_to_that_of_the_l
 def test_a_stream_that_is_open_when_a_new_attempt_starts_goes_on_into_it(machine: Machine) -> None:
     before = machine.last_id
     # Far more than sockets hold, so that it has not come to its end when the next attempt starts.
-    width, count = 60_000, 200
+    width, count = 60_000, 120
     with contextlib.ExitStack() as opened:
         with machine.writing() as pen:
             stream = opened.enter_context(machine.stream(before, buffer=4096))

@@ -35,9 +35,9 @@ MOST_KIBIBYTES: Final = 200 * 1024
 # So little is taken of a stream that nobody reads.
 SMALL_BUFFER: Final = 4096
 # Together far more than sockets hold.
-WIDTH: Final = 3_000
-LINES: Final = 2_000
-READERS: Final = tries(200, elsewhere=15)
+WIDTH: Final = 5_000
+LINES: Final = 1_200
+READERS: Final = tries(200, elsewhere=10)
 
 
 @pytest.fixture(scope="module")
