@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -25,6 +26,18 @@ def test_help_lists_every_command_with_its_purpose() -> None:
     for name, purpose in cli.COMMANDS.items():
         assert f"{name} " in done.stdout
         assert purpose[:30] in done.stdout
+
+
+@pytest.mark.parametrize(("arguments", "code"), [(["audit", "--help"], 0), (["audit", "unknown"], 2)])
+def test_the_collector_works_again_once_a_command_is_imported(
+    arguments: list[str], code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["gatehouse", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == code
+    assert gc.isenabled()
+    gc.unfreeze()
 
 
 def test_help_imports_nothing_that_a_command_works_with() -> None:
