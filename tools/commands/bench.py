@@ -28,8 +28,10 @@ def bench(
         What, typer.Argument(help="The admission of events, the reports of joins, the streams of installs, or all.")
     ] = What.ALL,
     *,
-    rounds: Annotated[int, typer.Option(min=1, help="How often each server is measured.")] = 5,
-    seconds: Annotated[int, typer.Option(min=1, help="How long a round lasts.")] = 4,
+    rounds: Annotated[
+        int, typer.Option(min=1, help="How often each server is measured; at most 3 times with installs.")
+    ] = 5,
+    seconds: Annotated[int, typer.Option(min=1, help="How long a round lasts; at most 2 s with installs.")] = 4,
     machine: Machine = False,
 ) -> None:
     """Measure this server and its peers side by side, and print the ratios; 1 where a budget is not held."""
