@@ -151,6 +151,9 @@ def read_document(raw: bytes) -> Document:
 
 def _decoded(raw: bytes) -> str:
     text = raw.removeprefix(codecs.BOM_UTF8)
+    if text.startswith(codecs.BOM_UTF8):
+        # To some readers a second one is no mark but the first letter.
+        raise UnreadableError("this character may not stand in YAML", Place(1, 1))
     try:
         return text.decode()
     except UnicodeDecodeError as error:
