@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 from rich.table import Column, Table
 
+from storage.join.states import JoinState, Role
 from tools.commands.client import Client, UrlOption, operator, refusal
 from tools.commands.folder import address, opened
 from tools.commands.terminal import (
@@ -75,7 +76,9 @@ def list_joins(
     config: ConfigOption = None,
     url: UrlOption = None,
     limit: Annotated[int, typer.Option(min=1, max=500, help="How many at most.")] = 100,
-    join_state: Annotated[str | None, typer.Option(metavar="STATE", help="Only joins in this state.")] = None,
+    join_state: Annotated[
+        JoinState | None, typer.Option(metavar="STATE", help="Only joins in this state, such as pending.")
+    ] = None,
     machine: Machine = False,
 ) -> None:
     """List joins, the oldest first."""
@@ -88,7 +91,7 @@ def list_joins(
 def approve(
     join: JoinArgument,
     *,
-    role: Annotated[str | None, typer.Option(help="Only if no other live join has this role.")] = None,
+    role: Annotated[Role | None, typer.Option(help="Only if no other live join has this role.")] = None,
     address: Annotated[str | None, typer.Option(help="Only if no other live join has this address.")] = None,
     state: StateOption = DEFAULT_FOLDER,
     config: ConfigOption = None,

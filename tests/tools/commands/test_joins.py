@@ -81,6 +81,16 @@ def test_joins_are_listed_without_what_a_terminal_would_obey(operate: Operate, s
     assert stand_in.seen[0].target == "/v1/join/registrations?limit=5&state=approved"
 
 
+@pytest.mark.parametrize("arguments", [["list", "--join-state", "gone"], ["approve", ID, "--role", "gone"]])
+def test_a_word_that_the_document_lacks_is_told_with_those_that_it_has(
+    operate: Operate, stand_in: StandIn, arguments: list[str]
+) -> None:
+    done = operate(*arguments)
+    assert done.exit_code == 2
+    assert "is not one of" in done.stderr
+    assert stand_in.seen == []
+
+
 @pytest.mark.parametrize(
     ("arguments", "target", "body"),
     [
