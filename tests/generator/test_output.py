@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.effort import tries
 from tools.generator import DocumentError, TargetError, check, generate, report
 
 ROOT = Path(__file__).parents[2]
@@ -57,7 +58,7 @@ def test_the_contract_is_the_document_in_authored_order_with_a_newline_at_the_en
 
 def test_the_same_bytes_come_out_whatever_the_hash_seed_the_locale_and_the_folder(spec: Path, tmp_path: Path) -> None:
     trees = []
-    for seed, locale in (("1", "C"), ("2", "C.UTF-8"), ("3", "POSIX")):
+    for seed, locale in (("1", "C"), ("2", "C.UTF-8"), ("3", "POSIX"))[: tries(3, elsewhere=2)]:
         folder = tmp_path / f"seed-{seed}"
         folder.mkdir()
         code = "import sys, pathlib, tools.generator as g; g.generate(*map(pathlib.Path, sys.argv[1:]))"
@@ -65,7 +66,7 @@ def test_the_same_bytes_come_out_whatever_the_hash_seed_the_locale_and_the_folde
         command = [sys.executable, "-c", code, str(spec), str(folder / "generated")]
         subprocess.run(command, cwd=folder, env=environment, check=True, timeout=60)
         trees.append(tree(folder / "generated"))
-    assert trees[0] == trees[1] == trees[2]
+    assert all(each == trees[0] for each in trees)
 
 
 def test_what_the_documents_no_longer_have_is_removed(spec: Path, target: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.effort import in_ci_alone
 from tools.generator import generate, stub
 
 ROOT = Path(__file__).parents[2]
@@ -58,6 +59,8 @@ def errors(repository: Path, config: pytest.Config, *paths: str) -> list[str]:
     return (ended.stdout + ended.stderr).splitlines()
 
 
+# The walk of the README leads by the same error to the same line.
+@in_ci_alone
 def test_a_new_operation_leads_by_a_type_error_to_the_line_to_write(
     repository: Path, pytestconfig: pytest.Config
 ) -> None:
