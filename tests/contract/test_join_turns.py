@@ -145,11 +145,22 @@ def test_a_node_becomes_a_learner_and_in_the_end_a_voter(in_turn: Node, founder:
 def test_a_node_is_reached_where_it_says_also_when_it_is_set_up_again(founder: Gatehouse) -> None:
     urls = ["http://10.0.0.9:2381", "https://[2001:db8::9]:2380"]
     for _ in range(2):
-        node = Node.in_turn(founder, peerUrls=urls)
+        node = Node.in_turn(founder, name="again", peerUrls=urls)
         node.finish()
         (raft,) = founder.registration(node.join_id)["rafts"]
-        assert [peer["peerUrl"] for peer in raft["peers"] if peer["name"] == node.request()["name"]] == urls
+        assert [peer["peerUrl"] for peer in raft["peers"] if peer["name"] == "again"] == urls
         assert [peer["peerUrl"] for peer in raft["peers"]].count(urls[0]) == 1
+
+
+def test_the_address_of_a_member_is_not_another_nodes(founder: Gatehouse) -> None:
+    urls = ["http://10.0.0.10:2381", "https://[2001:db8::10]:2380"]
+    first = Node.in_turn(founder, peerUrls=urls)
+    first.finish()
+    second = Node.in_turn(founder, peerUrls=urls)
+    assert second.report(step(RAFT, "running")).status == 204
+    wait_for(lambda: second.state == "failed")
+    assert founder.registration(second.join_id)["failure"]["step"] == RAFT
+    second.out()
 
 
 @pytest.fixture(scope="module")

@@ -115,13 +115,16 @@ def _urls(turn: Turn, raft: Raft) -> tuple[str, ...]:
 
 
 def _ours(members: Sequence[Member], turn: Turn, work: RaftWork, raft: Raft) -> Member | None:
-    """Return the member that this join is, if it is one; raises RaftRefused where another has its URL for itself."""
+    """Return the member that this join is, if it is one; raises RaftRefused where another has its URL for itself.
+
+    The operator has approved a name: it does not give the place of a member that has another one.
+    """
     found = None
     for member in members:
         if _share(member.peer_urls, _urls(turn, raft)):
             if member.member_id not in (work.before or ()):
                 found = member
-            elif raft.one_at_a_url:
+            elif raft.one_at_a_url or (member.name, member.peer_urls) != (turn.name, _urls(turn, raft)):
                 raise RaftRefused(f"the peer URL is that of member {member.member_id}, which was there before")
     return found
 

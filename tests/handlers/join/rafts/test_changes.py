@@ -220,7 +220,7 @@ async def test_a_node_that_is_set_up_again_takes_the_place_of_its_old_self_in_th
     raft = LedgerRaft(storage.join.ledger, "store", 2380, "https")
     changes, url = Changes(storage.join.rafts, Clock()), "https://again.example:2380"
     for _ in range(2):
-        join_id = await work.joining(storage, rafts=RAFTS, peer_urls=(url,))
+        join_id = await work.joining(storage, rafts=RAFTS, name="node", peer_urls=(url,))
         await work.report(
             storage, join_id, *(work.step(name, "done") for name in ("raft:store", "services", "complete"))
         )
@@ -229,6 +229,34 @@ async def test_a_node_that_is_set_up_again_takes_the_place_of_its_old_self_in_th
         record = (await work.standing(storage, join_id)).rafts[0]
         assert (record.state, [peer.peer_url for peer in record.peers]) == ("voter", [url])
         assert [member.member_id for member in await raft.members()] == [record.member_id]
+
+
+@pytest.mark.parametrize(
+    ("name", "urls"),
+    [
+        ("stranger", ("https://a.example:2380", "https://b.example:2380")),
+        ("node", ("https://a.example:2380",)),
+        ("node", ("https://B.example:2380", "https://c.example:2380")),
+    ],
+)
+async def test_nobody_else_takes_the_place_of_a_member_in_the_ledger(
+    name: str, urls: tuple[str, ...], storage: Storage
+) -> None:
+    raft = LedgerRaft(storage.join.ledger, "store", 2380, "https")
+    there = await storage.join.ledger.add("store", "node", ("https://a.example:2380", "https://b.example:2380"))
+    changes = Changes(storage.join.rafts, Clock())
+    join_id = await work.joining(storage, rafts=RAFTS, name=name, peer_urls=urls)
+    await work.report(storage, join_id, work.step("raft:store", "running"))
+
+    async def change() -> None:
+        turn = await storage.join.rafts.turn()
+        assert turn is not None
+        await changes.make(turn, turn.rafts[0], raft)
+
+    await change()
+    with pytest.raises(RaftRefused, match=f"that of member {there.member_id}"):
+        await change()
+    assert [member.member_id for member in await raft.members()] == [there.member_id]
 
 
 async def test_a_member_that_left_and_came_again_under_another_join_is_ours(storage: Storage, raft: MemoryRaft) -> None:
