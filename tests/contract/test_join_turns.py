@@ -152,17 +152,6 @@ def test_a_node_is_reached_where_it_says_also_when_it_is_set_up_again(founder: G
         assert [peer["peerUrl"] for peer in raft["peers"]].count(urls[0]) == 1
 
 
-def test_the_address_of_a_member_is_not_another_nodes(founder: Gatehouse) -> None:
-    urls = ["http://10.0.0.10:2381", "https://[2001:db8::10]:2380"]
-    first = Node.in_turn(founder, peerUrls=urls)
-    first.finish()
-    second = Node.in_turn(founder, peerUrls=urls)
-    assert second.report(step(RAFT, "running")).status == 204
-    wait_for(lambda: second.state == "failed")
-    assert founder.registration(second.join_id)["failure"]["step"] == RAFT
-    second.out()
-
-
 @pytest.fixture(scope="module")
 def impatient(new_server: NewServer) -> Gatehouse:
     """A server whose turns end after a second without a report."""
