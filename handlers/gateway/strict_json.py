@@ -28,6 +28,9 @@ _SHORT: Final = 8_192
 _EXACT_DIGITS: Final = 15
 _FIRST_WITH_EXPONENT: Final = 1e21
 
+# What says nothing of where strings begin and end: all but quotes, backslashes and what may follow a backslash.
+_PLAIN: Final = bytes(set(range(256)).difference(b'"\\/bfnrtu'))
+
 # What is left of a body by `translate(_FOLD, _NOISE)`: closing brackets count as commas, bytes that begin a code point
 # beyond U+FFFF as F0, those that begin one of U+E000 to U+FFFF (and some before) as EE, and the rest is dropped.
 _FOLD: Final = bytes.maketrans(b"]}\xf1\xf2\xf3\xf4\xef", b",,\xf0\xf0\xf0\xf0\xee")
@@ -113,10 +116,10 @@ def _within_levels(raw: bytes, value: Any) -> bytes:
 
 def _strings(text: bytes) -> int:
     """Count the quotes that delimit strings in valid JSON; a parser that drops a repeated member drops some of them."""
-    quotes = text.count(b'"')
     if b"\\" not in text:
-        return quotes
-    return quotes - text.replace(b"\\\\", b"").count(b'\\"')
+        return text.count(b'"')
+    rest = text.translate(None, _PLAIN)
+    return rest.count(b'"') - rest.replace(b"\\\\", b"").count(b'\\"')
 
 
 def _plainly_canonical(raw: bytes, value: Any) -> bool:
