@@ -21,8 +21,6 @@ _TRACEPARENT: Final = re.compile(
     rb"(?:00(?=.{53}\Z)|(?!00|ff)[0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?:-.*)?"
 )
 
-_NOTED: Final = frozenset({b"host", b"content-length", b"traceparent"})
-
 
 class ClientLeft(Exception):
     """The client closed the connection before its request was whole; nobody is there to be answered."""
@@ -71,10 +69,17 @@ class Exchange:
         self.scope = scope
         self.started = time.perf_counter()
         self.headers: Sequence[tuple[bytes, bytes]] = scope["headers"]
-        noted = [header for header in self.headers if header[0] in _NOTED]
-        self.hosts = sum(name == b"host" for name, _ in noted)
-        self.announced = next((_length(value) for name, value in noted if name == b"content-length"), 0)
-        self.trace_id = trace_id([value for name, value in noted if name == b"traceparent"])
+        self.hosts = 0
+        self.announced = 0
+        traceparents: list[bytes] = []
+        for name, value in self.headers:
+            if name == b"host":
+                self.hosts += 1
+            elif name == b"content-length":
+                self.announced = _length(value)
+            elif name == b"traceparent":
+                traceparents.append(value)
+        self.trace_id = trace_id(traceparents)
         self.operation = "-"
         self.principal: Any = None
         self.path_parameters: Mapping[str, str] = {}

@@ -21,9 +21,15 @@ _NOT_EXACT: Final = "The body has an integer that binary64 cannot hold exactly."
 # A body beyond this may be millions of containers, which the collector would walk again and again while they are made.
 _LARGE: Final = 65_536
 
+# To count the brackets of a longer body takes more time than to write its value that deep.
+_SHORT: Final = 8_192
+
 # Integers of so few digits are exact in binary64; from the other number on, RFC 8785 writes an exponent.
 _EXACT_DIGITS: Final = 15
 _FIRST_WITH_EXPONENT: Final = 1e21
+
+# What says nothing of where strings begin and end: all but quotes, backslashes and what may follow a backslash.
+_PLAIN: Final = bytes(set(range(256)).difference(b'"\\/bfnrtu'))
 
 # What is left of a body by `translate(_FOLD, _NOISE)`: closing brackets count as commas, bytes that begin a code point
 # beyond U+FFFF as F0, those that begin one of U+E000 to U+FFFF (and some before) as EE, and the rest is dropped.
@@ -91,9 +97,10 @@ _PADDING: Final = _levels_that_orjson_writes() - MAX_LEVELS
 def _write(raw: bytes, value: Any, option: int) -> bytes:
     """Return orjson's spelling of the value of `raw`; raises JSONEncodeError beyond 64 levels or as `option` says.
 
-    Few brackets prove few levels. Where there are many, the value is put so deep that orjson's own limit is ours.
+    Few brackets prove few levels, and are soon counted in a short body. Else the value is put so deep that orjson's own
+    limit is ours.
     """
-    if raw.count(b"[") + raw.count(b"{") <= MAX_LEVELS:
+    if len(raw) <= _SHORT and raw.count(b"[") + raw.count(b"{") <= MAX_LEVELS:
         return orjson.dumps(value, option=option)
     for _ in range(_PADDING):
         value = [value]
@@ -109,10 +116,10 @@ def _within_levels(raw: bytes, value: Any) -> bytes:
 
 def _strings(text: bytes) -> int:
     """Count the quotes that delimit strings in valid JSON; a parser that drops a repeated member drops some of them."""
-    quotes = text.count(b'"')
     if b"\\" not in text:
-        return quotes
-    return quotes - text.replace(b"\\\\", b"").count(b'\\"')
+        return text.count(b'"')
+    rest = text.translate(None, _PLAIN)
+    return rest.count(b'"') - rest.replace(b"\\\\", b"").count(b'\\"')
 
 
 def _plainly_canonical(raw: bytes, value: Any) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from typing import Final, overload
 
 _RFC3339: Final = re.compile(
@@ -13,7 +13,6 @@ _RFC3339: Final = re.compile(
 # The lines of a log have their times like this, and hundreds of them come at once: the standard library reads these.
 _USUAL: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{1,9})?Z")
 _BEGINNING: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_MILLISECOND: Final = timedelta(milliseconds=1)
 _EPOCH: Final = _BEGINNING.toordinal()
 # The first and the last millisecond that an answer can spell, of the years 0001 to 9999 in UTC.
 _FIRST: Final = (date.min.toordinal() - _EPOCH) * 86_400_000
@@ -41,9 +40,10 @@ def epoch_milliseconds(text: str) -> int | None:
     if _USUAL.fullmatch(text) is None:
         return _instant(text)
     try:
-        return (datetime.fromisoformat(text) - _BEGINNING) // _MILLISECOND
+        since = datetime.fromisoformat(text) - _BEGINNING
     except ValueError:
         return None
+    return (since.days * 86_400 + since.seconds) * 1000 + since.microseconds // 1000
 
 
 def _instant(text: str) -> int | None:

@@ -24,10 +24,12 @@ from handlers.join.certificates import Authority, spki_pin
 from handlers.join.identities import Identities
 
 Network: TypeAlias = IPv4Network | IPv6Network
+# A certificate as it comes: the PEM of the handshake's, or the value of `Client-Cert`.
+Shown: TypeAlias = str | bytes
 
 KEPT: Final = 4096
-# In PEM. A certificate of the authority has a few thousand characters at most, whatever key it is for; what a proxy
-# hands on may have 65,536, and `KEPT` of those would be a quarter of a gigabyte.
+# In PEM, or in a header, where it is shorter. A certificate of the authority has a few thousand characters at most,
+# whatever key it is for; what a proxy hands on may have 65,536, and `KEPT` of those would be a quarter of a gigabyte.
 LONGEST: Final = 4096
 
 # A byte sequence of RFC 8941, section 3.3.5, and nothing after it.
@@ -56,17 +58,18 @@ class ClientCertificates:
     ) -> None:
         """`clock` gives seconds since the epoch; `Client-Cert` counts on connections from `trusted_proxies` alone."""
         self._identities = identities
-        self._trusted_proxies = trusted_proxies
         self._clock = clock
-        self._read = lru_cache(maxsize=KEPT)(partial(read_certificate, authority))
+        self._has_proxies = bool(trusted_proxies)
+        self._is_trusted = lru_cache(maxsize=KEPT)(partial(_is_within, trusted_proxies))
+        self._read = lru_cache(maxsize=KEPT)(partial(_read, authority))
 
     async def authenticate(self, incoming: Incoming) -> ClientCertificate | None:
         """Return the node where it has the key of the join in the path, and a certificate that is valid now.
 
         Raises what finding a join's identity raises.
         """
-        pem = self._shown(incoming)
-        certificate = self._read(pem) if pem and len(pem) <= LONGEST else None
+        shown = self._shown(incoming)
+        certificate = self._read(shown) if shown and len(shown) <= LONGEST else None
         # A connection may outlast the certificate that it began with.
         if certificate is None or not certificate.begins <= self._clock() <= certificate.ends:
             return None
@@ -76,22 +79,28 @@ class ClientCertificates:
             return None
         return ClientCertificate(join_id=join_id)
 
-    def _shown(self, incoming: Incoming) -> str | None:
-        if self._trusted_proxies:
+    def _shown(self, incoming: Incoming) -> Shown | None:
+        if self._has_proxies:
             handed_on = [value for name, value in incoming.headers if name == b"client-cert"]
             if handed_on and self._is_trusted(incoming.client):
-                return _handed_on(handed_on)
+                return handed_on[0] if len(handed_on) == 1 else None
         chain: Sequence[str] = incoming.tls["client_cert_chain"] if incoming.tls else ()
         return chain[0] if chain else None
 
-    def _is_trusted(self, client: str) -> bool:
-        try:
-            address = ip_address(client)
-        except ValueError:
-            return False
-        # So is an IPv4 address spelled on a socket that takes both.
-        mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
-        return any((mapped or address) in network for network in self._trusted_proxies)
+
+def _is_within(networks: Sequence[Network], client: str) -> bool:
+    try:
+        address = ip_address(client)
+    except ValueError:
+        return False
+    # So is an IPv4 address spelled on a socket that takes both.
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return any((mapped or address) in network for network in networks)
+
+
+def _read(authority: Authority, shown: Shown) -> Certificate | None:
+    pem = shown if isinstance(shown, str) else _handed_on(shown)
+    return None if pem is None else read_certificate(authority, pem)
 
 
 def read_certificate(authority: Authority, pem: str) -> Certificate | None:
@@ -110,7 +119,7 @@ def read_certificate(authority: Authority, pem: str) -> Certificate | None:
     return Certificate(pin, certificate.not_valid_before_utc.timestamp(), certificate.not_valid_after_utc.timestamp())
 
 
-def _handed_on(values: Sequence[bytes]) -> str | None:
-    """Return the PEM of the certificate in `Client-Cert`; None where it is repeated or malformed."""
-    match = _BYTE_SEQUENCE.fullmatch(values[0]) if len(values) == 1 else None
+def _handed_on(value: bytes) -> str | None:
+    """Return the PEM of the certificate in `Client-Cert`; None where it is malformed."""
+    match = _BYTE_SEQUENCE.fullmatch(value)
     return None if match is None else ssl.DER_cert_to_PEM_cert(binascii.a2b_base64(match[1]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Collection, Sequence
 from typing import Final, NamedTuple
 
@@ -15,7 +16,7 @@ from handlers.gateway.bodies import LISTED_FINDINGS
 from handlers.gateway.times import epoch_milliseconds, rfc3339
 from handlers.join.app import App
 from handlers.join.standing import NO_JOIN, standing
-from storage.join.events import LogLine, Report, StepEvent
+from storage.join.events import LogLine, LogLines, Report, StepEvent
 from storage.join.refusals import Refusal, Refused
 
 REFUSED_EVENTS: Final = "Not every event is one that this join can take; nothing was recorded."
@@ -31,7 +32,7 @@ class Batch(NamedTuple):
     """The events of a report, as storage takes them, and what is wrong with some of them."""
 
     steps: Sequence[StepEvent]
-    lines: Sequence[LogLine]
+    lines: LogLines
     errors: Sequence[models.FieldError]
 
 
@@ -40,7 +41,7 @@ async def report_join_events(app: App, request: report_op.Request) -> report_op.
     identity = await app.identities.find(request.principal.join_id)
     if identity is None:
         raise report_op.NotFound(NO_JOIN)
-    batch = read_events(request.body.events, identity.plan)
+    batch = read_events(request.body.events, identity.plan, time.time_ns() // 1_000_000)
     if batch.errors:
         raise report_op.InvalidInput(REFUSED_EVENTS, errors=list(batch.errors))
     outcome = await app.storage.join.events.report(_report(request, batch))
@@ -64,10 +65,11 @@ async def get_join_log(app: App, request: log_op.Request) -> log_op.Response:
     return log_op.Ok(body=models.JoinLog(lines=lines, dropped=log.dropped))
 
 
-def read_events(events: Sequence[models.JoinEvent], plan: Collection[str]) -> Batch:
+def read_events(events: Sequence[models.JoinEvent], plan: Collection[str], arrived_at: int) -> Batch:
     """Return the steps and the lines of a report, each in its order; of faults at most LISTED_FINDINGS are listed.
 
-    The document sees to it that a step has its `step` and `status`, and a log line its `message`.
+    What has no time happened at `arrived_at`, in epoch milliseconds. The document sees to it that a step has its `step`
+    and `status`, and a log line its `message`.
     """
     steps: list[StepEvent] = []
     lines: list[LogLine] = []
@@ -76,15 +78,16 @@ def read_events(events: Sequence[models.JoinEvent], plan: Collection[str]) -> Ba
         step = None if event.step is UNSET else event.step
         if step is not None and step not in plan:
             errors.append(models.FieldError(field_=f"events[{index}].step", message=UNKNOWN_STEP))
-        at = None if event.at is UNSET else epoch_milliseconds(event.at)
-        if at is None and event.at is not UNSET:
+        at = arrived_at if event.at is UNSET else epoch_milliseconds(event.at)
+        if at is None:
             errors.append(models.FieldError(field_=f"events[{index}].at", message=BAD_TIME))
+            continue
         message = None if event.message is UNSET else event.message
         if event.type == "log":
             lines.append((at, step, message or ""))
         elif step is not None and event.status is not UNSET:
             steps.append(StepEvent(step, event.status, message, at))
-    return Batch(steps, lines, errors[:LISTED_FINDINGS])
+    return Batch(steps, LogLines.of(lines), errors[:LISTED_FINDINGS])
 
 
 def _report(request: report_op.Request, batch: Batch) -> Report:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeAlias
 from uuid import UUID
 
+import orjson
 import sqlalchemy as sa
 
 from storage.identifiers import hex_digits, parse
@@ -22,7 +23,7 @@ from storage.transaction import Transaction
 from storage.writer import Writer
 
 # What reports needs StepEvent too, whose rules progress.py has.
-__all__ = ["Events", "Log", "LogLine", "Recorded", "Report", "StepEvent", "StoredLine"]
+__all__ = ["Events", "Log", "LogLine", "LogLines", "Recorded", "Report", "StepEvent", "StoredLine"]
 
 LINES = table(JoinLinesRow)
 
@@ -35,9 +36,25 @@ READ_AT_ONCE: Final = 16 * 1024 * 1024
 _ROWS_AT_ONCE: Final = 16
 
 
-# A line that a node logs: its time in epoch milliseconds (None: when it is received), its step, its message. It is a
-# plain tuple, since a report has 500 of them, and they are made and stored in half the time of one with names.
-LogLine: TypeAlias = tuple[int | None, str | None, str]
+# A line that a node logs: its time in epoch milliseconds, its step, its message. It is a plain tuple, since a report
+# has 500 of them, and they are made and spelled in half the time of one with names.
+LogLine: TypeAlias = tuple[int, str | None, str]
+
+
+@dataclass(frozen=True, slots=True)
+class LogLines:
+    """The lines of a report as they are stored: JSON text of `count` items, without the brackets around them.
+
+    They are spelled before they come to the writer's thread, which is one for all that is written.
+    """
+
+    text: bytes
+    count: int
+
+    @classmethod
+    def of(cls, lines: Sequence[LogLine]) -> LogLines:
+        """Spell lines."""
+        return cls(orjson.dumps(lines)[1:-1], len(lines))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +67,7 @@ class Report:
 
     join_id: str
     steps: Sequence[StepEvent]
-    lines: Sequence[LogLine]
+    lines: LogLines
     key: str | None
     digest: str
 
@@ -184,7 +201,7 @@ class _Join:
         self._last_seq = last_seq
         self._keys: dict[str, str] = dict(from_json(keys))
         self._beats = 0
-        self._lines: list[LogLine] = []
+        self._lines: list[LogLines] = []
         self._progress: Progress | None = None
         self._refused: Refused | None = None
 
@@ -211,8 +228,7 @@ class _Join:
             return
         cursor, join_id = self._transaction.cursor, self.join_id.hex
         if self._lines:
-            newest = to_json(self._lines[-LINES_KEPT:])
-            statements.insert.execute(cursor, [join_id, self._last_seq, newest])
+            statements.insert.execute(cursor, [join_id, self._last_seq, _stored(self._lines)])
             cursor.execute(statements.forget, [join_id, self._last_seq - LINES_KEPT])
         keys = to_json(list(self._keys.items()))
         cursor.execute(statements.progress, [self._beats, self._last_seq, keys, join_id])
@@ -239,14 +255,26 @@ class _Join:
         return self._progress
 
     def _keep(self, report: Report) -> None:
-        now = self._transaction.now
         self._beats += 1
-        self._lines += [line if line[0] is not None else (now, *line[1:]) for line in report.lines]
-        self._last_seq += len(report.lines)
+        if report.lines.count:
+            self._lines.append(report.lines)
+            self._last_seq += report.lines.count
         if report.key is not None:
             self._keys[report.key] = report.digest
             if len(self._keys) > KEYS_KEPT:
                 del self._keys[next(iter(self._keys))]
+
+
+def _stored(lines: Sequence[LogLines]) -> str:
+    """The row of the last lines, with as many of them as make at least LINES_KEPT; the reader cuts what is beyond."""
+    newest: list[bytes] = []
+    count = 0
+    for each in reversed(lines):
+        newest.append(each.text)
+        count += each.count
+        if count >= LINES_KEPT:
+            break
+    return f"[{b','.join(reversed(newest)).decode()}]"
 
 
 def _log(connection: sa.Connection, join_id: UUID, after: int, limit: int) -> Log | None:

@@ -57,7 +57,7 @@ class Ledger:
         return await self._writer.submit(_add_many, _Addition(raft, name, tuple(peer_urls)))
 
     async def promote(self, raft: str, member_id: str) -> bool:
-        """Give a member its vote, and take out older ones at its peer URLs; False where there is none of this id."""
+        """Give a member its vote, and take out older ones of its name and peer URLs; False where this id has none."""
         found = parse(member_id)
         return found is not None and await self._writer.submit(_promote_many, _Named(raft, found))
 
@@ -92,11 +92,11 @@ def _add(transaction: Transaction, addition: _Addition) -> LedgerMember:
 
 def _promote(transaction: Transaction, named: _Named) -> bool:
     connection = transaction.connection
-    urls = connection.scalar(sa.select(MEMBERS.c.peer_urls).where(*_row(named)))
-    if urls is None:
+    member = connection.execute(sa.select(MEMBERS.c.name, MEMBERS.c.peer_urls).where(*_row(named))).first()
+    if member is None:
         return False
-    others = MEMBERS.c.raft == named.raft, MEMBERS.c.peer_urls == urls, MEMBERS.c.member_id != named.member_id
-    connection.execute(MEMBERS.delete().where(*others))
+    alike = MEMBERS.c.raft == named.raft, MEMBERS.c.name == member.name, MEMBERS.c.peer_urls == member.peer_urls
+    connection.execute(MEMBERS.delete().where(*alike, MEMBERS.c.member_id != named.member_id))
     connection.execute(MEMBERS.update().where(*_row(named)).values(learner=False))
     return True
 

@@ -35,12 +35,12 @@ _SET_RAFT = (
 
 
 class StepEvent(NamedTuple):
-    """What a node tells of a step; `at` is epoch milliseconds, None the time at which it is received."""
+    """What a node tells of a step; `at` is when that was, in epoch milliseconds."""
 
     step: str
     status: Literal["running", "done", "failed"]
     message: str | None
-    at: int | None
+    at: int
 
 
 @dataclass(slots=True)
@@ -51,7 +51,7 @@ class _Raft:
     changed: bool = False
 
 
-def follow(steps: dict[str, StepRecord], events: Iterable[StepEvent], now: int) -> dict[str, StepRecord] | None:
+def follow(steps: dict[str, StepRecord], events: Iterable[StepEvent]) -> dict[str, StepRecord] | None:
     """The steps that the events change, as they are after all of them; None where one of them may not come then.
 
     What tells of a status that the step has already changes nothing.
@@ -60,16 +60,15 @@ def follow(steps: dict[str, StepRecord], events: Iterable[StepEvent], now: int) 
     for event in events:
         record = changed.get(event.step) or steps[event.step]
         if event.status in _ONWARD[record.status]:
-            changed[event.step] = _advanced(record, event, now)
+            changed[event.step] = _advanced(record, event)
         elif event.status != record.status:
             return None
     return changed
 
 
-def _advanced(record: StepRecord, event: StepEvent, now: int) -> StepRecord:
-    at = now if event.at is None else event.at
-    started_at = at if record.started_at is None else record.started_at
-    ended_at = None if event.status == "running" else at
+def _advanced(record: StepRecord, event: StepEvent) -> StepRecord:
+    started_at = event.at if record.started_at is None else record.started_at
+    ended_at = None if event.status == "running" else event.at
     return replace(record, status=event.status, message=event.message, started_at=started_at, ended_at=ended_at)
 
 
@@ -99,7 +98,7 @@ class Progress:
 
         Returns whether that leaves work for the keeper: in a raft, or with a turn that passes on.
         """
-        changed = follow(self._steps, events, self._transaction.now)
+        changed = follow(self._steps, events)
         if changed is None:
             return None
         self._steps |= changed

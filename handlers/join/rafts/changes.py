@@ -134,11 +134,12 @@ def _share(some: Sequence[str], others: Sequence[str]) -> bool:
 def _peers(members: Sequence[Member], ours: Member, name: str) -> list[Peer]:
     """Return what etcd's --initial-cluster wants: each URL with a name that no other member has.
 
-    A member without a name, or with one that is taken, bears its id: etcd goes by the URLs. One whose URL is ours is
-    who this node was before.
+    A member without a name, or with one that is taken, bears its id: etcd goes by the URLs. One with our name and URLs
+    is who this node was before.
     """
     names = {ours.member_id: name}
-    present = [each for each in members if each == ours or not _share(each.peer_urls, ours.peer_urls)]
+    before = name, ours.peer_urls
+    present = [each for each in members if each == ours or (each.name, each.peer_urls) != before]
     for member in present:
         taken = not member.name or member.name in names.values()
         names.setdefault(member.member_id, member.member_id if taken else member.name)

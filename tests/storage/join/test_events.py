@@ -68,15 +68,6 @@ async def test_lines_are_kept_in_the_order_in_which_they_arrive(storage: Storage
     assert len(rows(url, AUDIT)) == before
 
 
-async def test_a_line_without_a_time_has_that_of_its_arrival(storage: Storage) -> None:
-    join_id = await joining(storage)
-    began = (await standing(storage, join_id)).turn_started_at
-    await report(storage, join_id, lines=[(None, None, "now")])
-    [line] = (await whole_log(storage, join_id)).lines
-    assert began is not None
-    assert began <= line.at <= began + 60_000
-
-
 async def test_of_10000_lines_exactly_the_newest_2000_are_kept_in_order(storage: Storage, url: str) -> None:
     join_id = await joining(storage)
     for first in range(1, 10_001, 500):

@@ -31,16 +31,22 @@ async def test_a_learner_that_is_added_again_is_the_same_member(storage: Storage
     assert (await ledger.add("other", "node", URLS)).member_id != first.member_id
 
 
-async def test_a_voter_gives_way_to_a_later_one_at_its_peer_urls(storage: Storage) -> None:
+async def test_a_voter_gives_way_to_a_later_one_of_its_name_and_peer_urls(storage: Storage) -> None:
     ledger = storage.join.ledger
     other = await ledger.add("control", "other", ("https://10.0.0.9:2380",))
     elsewhere = await ledger.add("elsewhere", "node", URLS)
+    namesake = await ledger.add("control", "node", ("https://10.0.0.10:2380",))
     old = await ledger.add("control", "node", URLS)
     await ledger.promote("control", old.member_id)
     new = await ledger.add("control", "node", URLS)
-    assert [each.learner for each in await ledger.members("control")] == [True, False, True]
+    assert [each.learner for each in await ledger.members("control")] == [True, True, False, True]
     assert await ledger.promote("control", new.member_id)
-    assert {each.member_id for each in await ledger.members("control")} == {other.member_id, new.member_id}
+    assert [each.member_id for each in await ledger.members("control")] == [
+        each.member_id for each in (other, namesake, new)
+    ]
+    stranger = await ledger.add("control", "stranger", URLS)
+    assert await ledger.promote("control", stranger.member_id)
+    assert new.member_id in {each.member_id for each in await ledger.members("control")}
     assert await ledger.members("elsewhere") == [elsewhere]
 
 

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from storage.connections import engine
 from storage.database import Storage
-from storage.join.events import LogLine, Outcome, Recorded, Report, StepEvent
+from storage.join.events import LogLine, LogLines, Outcome, Recorded, Report, StepEvent
 from storage.join.records import JOINS
 from storage.join.registrations import Newcomer, RaftPlan, Registered, Registration
 from tests.storage.work import digest
@@ -88,7 +88,7 @@ async def raft_states(storage: Storage, join_id: str) -> list[str]:
     return [raft.state for raft in (await standing(storage, join_id)).rafts]
 
 
-def step(name: str, status: Any, message: str | None = None, at: int | None = None) -> StepEvent:
+def step(name: str, status: Any, message: str | None = None, at: int = 0) -> StepEvent:
     """A step event."""
     return StepEvent(name, status, message, at)
 
@@ -106,7 +106,7 @@ def batch(
     body: str = "body",
 ) -> Report:
     """A report."""
-    return Report(join_id=join_id, steps=steps, lines=lines, key=key, digest=digest(body))
+    return Report(join_id=join_id, steps=steps, lines=LogLines.of(lines), key=key, digest=digest(body))
 
 
 async def report(storage: Storage, join_id: str, *steps: StepEvent, **changes: Any) -> Outcome:

@@ -220,7 +220,7 @@ async def test_a_node_that_is_set_up_again_takes_the_place_of_its_old_self_in_th
     raft = LedgerRaft(storage.join.ledger, "store", 2380, "https")
     changes, url = Changes(storage.join.rafts, Clock()), "https://again.example:2380"
     for _ in range(2):
-        join_id = await work.joining(storage, rafts=RAFTS, peer_urls=(url,))
+        join_id = await work.joining(storage, rafts=RAFTS, name="node", peer_urls=(url,))
         await work.report(
             storage, join_id, *(work.step(name, "done") for name in ("raft:store", "services", "complete"))
         )
@@ -229,6 +229,19 @@ async def test_a_node_that_is_set_up_again_takes_the_place_of_its_old_self_in_th
         record = (await work.standing(storage, join_id)).rafts[0]
         assert (record.state, [peer.peer_url for peer in record.peers]) == ("voter", [url])
         assert [member.member_id for member in await raft.members()] == [record.member_id]
+
+
+async def test_a_node_at_the_address_of_another_name_takes_nobodys_place_in_the_ledger(storage: Storage) -> None:
+    raft = LedgerRaft(storage.join.ledger, "store", 2380, "https")
+    changes, url = Changes(storage.join.rafts, Clock()), "https://shared.example:2380"
+    for name in ("first", "second"):
+        join_id = await work.joining(storage, rafts=RAFTS, name=name, peer_urls=(url,))
+        await work.report(
+            storage, join_id, *(work.step(step, "done") for step in ("raft:store", "services", "complete"))
+        )
+        while (turn := await storage.join.rafts.turn()) is not None:
+            await changes.make(turn, turn.rafts[0], raft)
+    assert [(member.name, member.learner) for member in await raft.members()] == [("first", False), ("second", False)]
 
 
 async def test_a_member_that_left_and_came_again_under_another_join_is_ours(storage: Storage, raft: MemoryRaft) -> None:
