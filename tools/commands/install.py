@@ -217,8 +217,15 @@ def _client(state: Path, config: Path | None, url: str | None, code: str | None,
         url = address(folder, settings, "installer")
     if code is None:
         with told():
-            code = folder.read_secret(folder.install_code)
-    return Client(url, code, trusting(_authority(ca or folder.authority_certificate)))
+            code = folder.read_secret(_there(folder.install_code, "--code"))
+    return Client(url, code, trusting(_authority(ca or _there(folder.authority_certificate, "--ca"))))
+
+
+def _there(file: Path, option: str) -> Path:
+    """Return a file of the state folder; RefusedError names the option that stands in for one that is missing."""
+    if not file.exists():
+        raise RefusedError(f"{file} is not there; {option} stands in for it")
+    return file
 
 
 def _authority(file: Path) -> str:

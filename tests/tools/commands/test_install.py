@@ -273,6 +273,19 @@ def test_an_authority_is_one_certificate(operate: Operate, stand_in: StandIn, fo
     assert stand_in.seen == []
 
 
+def test_what_a_state_folder_lacks_is_told_with_the_option_for_it(
+    operate: Operate, stand_in: StandIn, folder: StateFolder
+) -> None:
+    for file, option in ((folder.install_code, "--code"), (folder.authority_certificate, "--ca")):
+        content = file.read_bytes()
+        file.unlink()
+        done = operate("show")
+        assert isinstance(done.exception, RefusedError)
+        assert done.exception.detail == f"{file} is not there; {option} stands in for it"
+        file.write_bytes(content)
+    assert stand_in.seen == []
+
+
 def test_signals_are_as_before_once_nobody_watches() -> None:
     before = signal.getsignal(signal.SIGTERM)
     with pytest.raises(StoppedError), install._stoppable():
