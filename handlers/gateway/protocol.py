@@ -32,7 +32,7 @@ HEADER_BYTES: Final = 65_536
 # An answer of which a client takes nothing for so long is cut off; so many bytes of it wait here at most, beside the
 # last that came. By itself TLS would let eight times as many wait.
 TAKE_SECONDS: Final = 60.0
-WAITING_BYTES: Final = 65_536
+WAITING_BYTES: Final = 16_384
 # Where Linux has in a connection's state how many bytes the other end has confirmed (struct tcp_info).
 _CONFIRMED: Final = slice(120, 128)
 
