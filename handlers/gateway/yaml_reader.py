@@ -2,8 +2,9 @@
 
 What is read is JSON's data in YAML's spelling. Plain scalars are numbers and `true`, `false`, `null` as JSON spells
 them; every other plain scalar is text, also `2026-01-31`. Those that YAML's readers take for different things, such as
-`yes`, `~`, `True`, `012` or `.inf`, are refused: quotes or JSON's spelling make them clear. There are no anchors,
-aliases, tags, merge keys, directives and no second document.
+`yes`, `~`, `True`, `012` or `.inf`, are refused: quotes or JSON's spelling make them clear. So are
+characters that only some of them take for the end of a line. There are no anchors, aliases, tags, merge keys,
+directives and no second document.
 """
 
 from __future__ import annotations
@@ -29,6 +30,9 @@ _MAX_DIGITS: Final = 40
 _SHOWN: Final = 40
 _WORDS: Final[Mapping[str, bool | None]] = {"": None, "null": None, "true": True, "false": False}
 _DASH_OR_NAME: Final = re.compile(r" *(?:(?P<dash>-)(?: |$)|(?P<name>[A-Za-z_][A-Za-z0-9_-]*) *:(?: |$))")
+# Line ends of YAML 1.1 that are none in 1.2 (section 5.4), so that what stands behind one is a comment or not, and the
+# byte order mark, which some readers skip within a text, too.
+_UNCLEAR_CHARACTERS: Final = re.compile("[\x85\u2028\u2029\ufeff]")
 _LETTER: Final = re.compile(r"\S")
 _IN_SINGLE_QUOTES: Final = re.compile(r"''|\S")
 _UNCLEAR: Final = re.compile(
@@ -133,6 +137,9 @@ def read_document(raw: bytes) -> Document:
     if len(raw) > MAX_BYTES:
         raise UnreadableError(f"a file has at most {MAX_BYTES:,} bytes", Place(1, 1))
     document = Document(_decoded(raw))
+    if found := _UNCLEAR_CHARACTERS.search(document.text):
+        message = "this character is not the same to every reader: write it with a backslash, in double quotes"
+        raise UnreadableError(message, document.at(found.start()))
     builder = _Builder(document)
     try:
         builder.read()
@@ -151,9 +158,6 @@ def read_document(raw: bytes) -> Document:
 
 def _decoded(raw: bytes) -> str:
     text = raw.removeprefix(codecs.BOM_UTF8)
-    if text.startswith(codecs.BOM_UTF8):
-        # To some readers a second one is no mark but the first letter.
-        raise UnreadableError("this character may not stand in YAML", Place(1, 1))
     try:
         return text.decode()
     except UnicodeDecodeError as error:

@@ -140,7 +140,11 @@ def test_every_problem_is_told_in_one_go() -> None:
         (b"a: b: c", 1, 5, "mapping values are not allowed"),
         (b'a: "\\ud800"', 1, 7, "invalid Unicode character escape"),
         ("é: \x01".encode(), 1, 4, "this character may not stand in YAML"),
-        ("\ufeff\ufeffa: 1".encode(), 1, 1, "this character may not stand in YAML"),
+        ("\ufeff\ufeffa: 1".encode(), 1, 1, "this character is not the same to every reader"),
+        ("a: 1\n# é\u0085b: 1".encode(), 2, 4, "this character is not the same to every reader"),
+        ("a: 'b\u2028c'".encode(), 1, 6, "this character is not the same to every reader"),
+        ("a:\n  b: 1\n\ufeff  c: 1".encode(), 3, 1, "this character is not the same to every reader"),
+        ("a: b\u2029".encode(), 1, 5, "this character is not the same to every reader"),
         (b"a: 1\nb: \xff", 2, 4, "not UTF-8"),
         (b"\xef\xbb\xbf" + "é\n: é".encode() + b"\xff", 2, 4, "not UTF-8"),
         ("a: 1".encode("utf-16"), 1, 1, "not UTF-8"),
@@ -250,12 +254,6 @@ def test_of_many_problems_the_first_are_told() -> None:
 def test_a_message_repeats_no_more_than_the_beginning_of_a_name() -> None:
     name = "n" * 1_000
     assert problems(f"{name}: 1\n{name}: 2") == [(2, 1, f"{name[:40]!r} stands here twice")]
-
-
-def test_a_byte_order_mark_is_none_of_the_text() -> None:
-    document = read("\ufeffa: no")
-    assert [problem.place for problem in document.problems] == [(1, 4)]
-    assert read("\ufeffa: 1").value == {"a": 1}
 
 
 @pytest.mark.parametrize("word", ["{}x", "{0}.{0}x", "0x{}x", ".{}ex"])
