@@ -13,7 +13,7 @@ from tests.support.effort import tries
 from tests.support.gatehouse import Gatehouse
 from tests.support.load import Watch
 
-EVENTS = 2_000
+EVENTS = tries(2_000, elsewhere=1_000)
 KILLS = tries(10, elsewhere=3)
 
 
