@@ -1,17 +1,16 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
 
 import psycopg
 
 from tests.durability.conftest import on_postgresql
 from tests.durability.ledger import Ledger, problems, statuses, verify
 from tests.storage.postgresql import Server
-from tests.support import load, packages
+from tests.support import forks, load, packages
 from tests.support.deliveries import Delivery
 from tests.support.effort import tries
-from tests.support.gatehouse import COMMAND, Gatehouse, NewServer
+from tests.support.gatehouse import Gatehouse, NewServer
 
 EVENTS = tries(200, elsewhere=40)
 NEW_PACKAGE = packages.workflow(deadline_seconds=3_600, version="2")
@@ -36,16 +35,19 @@ def deliver_while_a_package_is_applied(servers: list[Gatehouse], ledger: Ledger)
     sent = load.deliveries(EVENTS)
     assert statuses(deliver_to_both(servers, ledger, sent)) == {204}
     folder = packages.write(servers[0].state.parent / "package", NEW_PACKAGE)
-    command = [COMMAND, "workflows", "apply", str(folder), "--state", str(servers[0].state)]
+    command = ["workflows", "apply", str(folder), "--state", str(servers[0].state)]
+    with folder.with_suffix(".log").open("w") as log:
+        applying = forks.start(command, environment=servers[0].environment(), stderr=log)
+    assert applying.stdout is not None
     seen = set()
-    with subprocess.Popen(command, env=servers[0].environment(), stdout=subprocess.DEVNULL) as applying:
+    with applying.stdout:
         ended = False
         while not ended:
             ended = applying.poll() is not None
             more = load.deliveries(EVENTS)
             seen |= problems(deliver_to_both(servers, ledger, more))
             sent += more
-    assert applying.returncode == 0
+    assert applying.wait() == 0, folder.with_suffix(".log").read_text()
     assert seen == {(409, "deployment.activation-changed", None)}
     return sent
 

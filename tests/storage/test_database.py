@@ -16,6 +16,7 @@ from storage.events import Admitted
 from storage.runs import OUTBOX, RUNS
 from storage.verification import verify
 from tests.storage.work import NODE, admit, candidate, contents, open_storage, rows
+from tests.support.effort import tries
 
 pytestmark = pytest.mark.anyio
 
@@ -46,7 +47,7 @@ async def test_a_process_that_is_killed_again_and_again_loses_nothing_that_it_ac
     url: str, audit_file: Path
 ) -> None:
     acknowledged: dict[str, str] = {}
-    for count in (1, 40, 150, 300):
+    for count in (1, 40, 150, 300)[: tries(4, elsewhere=3)]:
         acknowledged |= acknowledged_before_kill(url, audit_file, count)
         async with open_storage(url, audit_file) as storage:
             for event, run in acknowledged.items():
