@@ -99,9 +99,12 @@ class Job:
         """Run what has begun, until `stopping`: then end what runs, record that, and end the streams."""
         halt = asyncio.create_task(stopping.wait())
         try:
-            while self._begun or not stopping.is_set():
+            while self._begun or self._starting or not stopping.is_set():
                 if self._begun:
                     await self._attend(self._begun.popleft(), stopping)
+                elif stopping.is_set():
+                    # One that begins while the server stops has its verdict as any other.
+                    await asyncio.wait(self._starting)
                 else:
                     await self._wait(halt)
         finally:

@@ -19,6 +19,7 @@ from storage.database import Storage
 from storage.errors import Unavailable
 from storage.installer.attempts import Attempts, NoConfig, RunningAlready
 from storage.installer.events import Events
+from storage.installer.records import Attempt
 from tests.handlers.installer.installing import Installer, installing, outline
 from tests.handlers.installer.reading import read, reading, until
 from tests.storage.installer.work import CONFIG, append, ids, line, started, step
@@ -225,6 +226,17 @@ async def test_a_stop_before_the_first_step_runs_none(storage: Storage, tmp_path
     installer.stopping.set()
     await installer.job.run(installer.stopping)
     assert outline((await read(installer.feed)).events) == [("verdict", "failed", "the server was stopped")]
+
+
+async def test_an_attempt_that_begins_while_the_server_stops_has_its_verdict(storage: Storage, tmp_path: Path) -> None:
+    async with installing(storage, tmp_path) as installer:
+        installer.plan("echo never")
+        await storage.installer.config.put(CONFIG)
+        starting = asyncio.create_task(installer.job.start())
+        await asyncio.sleep(0)
+        installer.stopping.set()
+        assert isinstance(await starting, Attempt)
+        assert (await installer.end()).detail == "the server was stopped"
 
 
 async def test_a_server_that_has_stopped_begins_none(storage: Storage, tmp_path: Path) -> None:
