@@ -7,7 +7,7 @@ from typing import Any, Final
 import pytest
 
 from tests.support.effort import tries
-from tests.support.gatehouse import NewServer
+from tests.support.gatehouse import NewServer, wait_for
 from tests.support.installs import (
     EVENTS,
     SUCCEEDS,
@@ -246,6 +246,7 @@ def _whole(wire: Wire) -> bytes:
 def test_the_install_is_shown_as_it_goes(machine: Machine) -> None:
     before = machine.install()
     with machine.writing(("then", "true")) as pen:
+        wait_for(lambda: machine.install()["steps"][0]["status"] == "running")
         running: Any = machine.install()
         assert (running["attempt"], running["state"]) == (before["attempt"] + 1, "running")
         assert [(step["name"], step["status"]) for step in running["steps"]] == [

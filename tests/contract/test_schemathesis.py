@@ -18,9 +18,9 @@ from tests.support.gatehouse import Gatehouse, NewServer
 from tools.contract.run import AUTHORITY_VARIABLE, CODE_VARIABLE, KEY_VARIABLE, OPERATOR_VARIABLE, Outcome, run
 
 SEEDS = range(1, 1 + tries(3, elsewhere=1))
-EXAMPLES = tries(200, elsewhere=40)
-EXAMPLES_AFTER_AN_EVENT = tries(50, elsewhere=20)
-EXAMPLES_OF_JOIN = tries(100, elsewhere=15)
+EXAMPLES = tries(200, elsewhere=25)
+EXAMPLES_AFTER_AN_EVENT = tries(50, elsewhere=10)
+EXAMPLES_OF_JOIN = tries(100, elsewhere=10)
 EXAMPLES_OF_INSTALLER = tries(60, elsewhere=8)
 LINKS = re.compile(r"API Links: +(\d+) covered / (\d+) selected")
 SCENARIOS = re.compile(r"Scenarios: +(\d+)")
