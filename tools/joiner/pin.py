@@ -58,7 +58,8 @@ def authority(founder: str, pin: bytes) -> str:
     for shown in _shown(founder):
         if _has(shown, pin):
             return shown.public_bytes(Encoding.PEM).decode()
-    raise RefusedError(f"{founder} is not the founder of this token: its authority is not the one that is pinned")
+    why = "it does not show the authority that is pinned, as the founder's join listener does"
+    raise RefusedError(f"{founder} is not the founder of this token: {why}")
 
 
 def trusting(authority_pem: str) -> ssl.SSLContext:
