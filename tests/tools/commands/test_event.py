@@ -144,7 +144,7 @@ def test_an_event_that_was_answered_is_told_with_its_time(
         (["--workflow", "w", "--data", "1"], "--source, --type, --dataschema"),
         (["--data", "{"], "the data is not JSON: "),
         (["--data", ""], "the data is not JSON: "),
-        (["--data", '"\udcff"'], "the data is not JSON: "),
+        (["--data", '"\udcff"'], "is not UTF-8"),
         (["--data", "[" * 2000], "the data is not JSON: "),
         (["--data", '{"a":1,"a":2}'], "repeats"),
         (["--data", "9007199254740993"], "cannot be sent"),
