@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import ssl
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -17,6 +18,8 @@ from tools.commands.folder import address, opened, operator_token
 from tools.commands.terminal import RefusedError, UnreachableError
 
 SECONDS: Final = 30.0
+# A connection to the machine itself meets no network.
+_LOOPBACK: Final = re.compile(r"localhost|127(\.[0-9]{1,3}){3}|::1")
 
 
 def _checked(url: str | None) -> str | None:
@@ -29,9 +32,22 @@ def _checked(url: str | None) -> str | None:
     return url
 
 
+def _confidential(url: str | None) -> str | None:
+    parts = None if _checked(url) is None else httpx.URL(str(url))
+    if parts is not None and parts.scheme == "http" and not _LOOPBACK.fullmatch(parts.host):
+        raise typer.BadParameter("must be https://HOST:PORT: the code would go over the network as it is")
+    return url
+
+
 UrlOption = Annotated[
     str | None,
     typer.Option("--url", metavar="URL", callback=_checked, help="The server, where not the one of the state folder."),
+]
+ConfidentialUrlOption = Annotated[
+    str | None,
+    typer.Option(
+        "--url", metavar="URL", callback=_confidential, help="The machine, where not the one of the state folder."
+    ),
 ]
 
 

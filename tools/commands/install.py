@@ -15,7 +15,7 @@ from cryptography import x509
 from rich.console import Console
 from rich.table import Table
 
-from tools.commands.client import Client, UrlOption, refusal
+from tools.commands.client import Client, ConfidentialUrlOption, refusal
 from tools.commands.folder import address, opened, told
 from tools.commands.terminal import (
     REFUSED,
@@ -87,7 +87,7 @@ def put(
     *,
     state: StateOption = DEFAULT_FOLDER,
     config: ConfigOption = None,
-    url: UrlOption = None,
+    url: ConfidentialUrlOption = None,
     code: CodeOption = None,
     ca: AuthorityOption = None,
     machine: Machine = False,
@@ -108,7 +108,7 @@ def get_config(
     *,
     state: StateOption = DEFAULT_FOLDER,
     config: ConfigOption = None,
-    url: UrlOption = None,
+    url: ConfidentialUrlOption = None,
     code: CodeOption = None,
     ca: AuthorityOption = None,
     machine: Machine = False,
@@ -132,7 +132,7 @@ def start(
     ] = False,
     state: StateOption = DEFAULT_FOLDER,
     config: ConfigOption = None,
-    url: UrlOption = None,
+    url: ConfidentialUrlOption = None,
     code: CodeOption = None,
     ca: AuthorityOption = None,
     machine: Machine = False,
@@ -161,7 +161,7 @@ def watch_install(
     after: AfterOption = 0,
     state: StateOption = DEFAULT_FOLDER,
     config: ConfigOption = None,
-    url: UrlOption = None,
+    url: ConfidentialUrlOption = None,
     code: CodeOption = None,
     ca: AuthorityOption = None,
     machine: Machine = False,
@@ -176,7 +176,7 @@ def show(
     *,
     state: StateOption = DEFAULT_FOLDER,
     config: ConfigOption = None,
-    url: UrlOption = None,
+    url: ConfidentialUrlOption = None,
     code: CodeOption = None,
     ca: AuthorityOption = None,
     machine: Machine = False,

@@ -136,6 +136,13 @@ def test_whoever_has_address_code_and_authority_needs_no_state_folder(machine: G
     assert machine.run("install", "show", *elsewhere).returncode == 1
 
 
+def test_the_code_never_goes_over_a_network_as_it_is(machine: Gatehouse) -> None:
+    open_way = ["--url", "http://192.0.2.10:9443", "--code", machine.code]
+    done = machine.run("install", "show", "--state", str(machine.state), *open_way)
+    assert done.returncode == 2
+    assert "must be https://HOST:PORT" in done.stderr
+
+
 @in_ci_alone
 def test_whoever_watches_hears_of_an_end_by_a_crash_from_the_next_server(first_state: Path, tmp_path: Path) -> None:
     state = shutil.copytree(first_state, tmp_path / "state")
