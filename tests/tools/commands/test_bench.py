@@ -12,7 +12,13 @@ from tools.commands.bench import What
 
 @pytest.mark.parametrize("code", [0, 1])
 @pytest.mark.parametrize(
-    ("what", "parts"), [(What.ALL, ["admit", "join"]), (What.ADMIT, ["admit"]), (What.JOIN, ["join"])]
+    ("what", "parts"),
+    [
+        (What.ALL, ["admit", "join", "install"]),
+        (What.ADMIT, ["admit"]),
+        (What.JOIN, ["join"]),
+        (What.INSTALL, ["install"]),
+    ],
 )
 def test_the_bench_is_told_what_and_how_long_to_measure_and_ends_the_command(
     monkeypatch: pytest.MonkeyPatch, what: What, parts: Sequence[Part], code: int
