@@ -98,7 +98,8 @@ class Bodies:
             raise SchemaFault([_NOT_INTEGER]) from None
 
     def _findings(self, check: Draft202012Validator, value: Any, size: int) -> list[Finding]:
-        findings = [self._describer.describe(error) for error in listed(check, value, size)]
+        # One fault can break several rules, such as a format and a pattern, which say the same of it.
+        findings = list(dict.fromkeys(self._describer.describe(error) for error in listed(check, value, size)))
         if self._meaning is not None:
             findings += beyond(findings, self._meaning(value))
         return findings

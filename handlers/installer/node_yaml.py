@@ -67,7 +67,7 @@ class NodeYaml:
                 yield _Placed(document.place(Fault((*error.instance_path, name), "", key=True)), *finding)
             if not unknown:
                 findings.append(finding)
-        for finding in findings + beyond(findings, faults_of_meaning(document.value)):
+        for finding in dict.fromkeys(findings + beyond(findings, faults_of_meaning(document.value))):
             path = _path(finding.field)
             if path not in unread:
                 yield _Placed(document.place(Fault(path, "", key=True)), *finding)

@@ -219,10 +219,12 @@ def even(value: Any) -> list[Finding]:
         (b"[1, 3, 2]", [("", "has too many items"), ("[0]", "is odd"), ("[1]", "is odd")]),
         (b'[1, "3"]', [("[1]", "is not of the type that the document asks for"), ("[0]", "is odd")]),
         (b"{}", [("", "is not of the type that the document asks for")]),
+        (b"[9, 2]", [("[0]", "does not satisfy the document")]),
     ],
 )
 def test_faults_of_meaning_are_told_with_those_of_the_schema(raw: bytes, found: list[tuple[str, str]]) -> None:
-    pair = {"type": "array", "maxItems": 2, "items": {"type": "integer"}}
+    pair: dict[str, Any] = {"type": "array", "maxItems": 2, "items": {"type": "integer", "not": {"const": 9}}}
+    pair["allOf"] = [{"items": {"not": {"const": 9}}}]
     contract = {"components": {"schemas": {"Pair": pair}}}
     types: dict[str, str | None] = {"application/json": "/components/schemas/Pair", "application/yaml": None}
     body = Body(required=True, limit=99, canonical=False, problem=None, media_types=types, model=list[int] | str)
