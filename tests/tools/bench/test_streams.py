@@ -3,7 +3,7 @@ import ssl
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 
 import pytest
@@ -95,13 +95,12 @@ def answering(certificates: Certificates, answer: bytes, *, stays: bool = False)
     def serve() -> None:
         taken = [certificates.server().wrap_socket(listening.accept()[0], server_side=True) for _ in range(2)]
         for each in taken:
-            each.recv(4096)
-            each.sendall(answer)
-            # One that stays waits for the reader to end.
-            if stays:
-                with suppress(OSError):
+            # One that stays waits for the reader to leave, which may come before the answer.
+            with each, suppress(OSError) if stays else nullcontext():
+                each.recv(4096)
+                each.sendall(answer)
+                if stays:
                     each.recv(1)
-            each.close()
 
     context = certificates.client(ssl.TLSVersion.TLSv1_3, certificate=False)
     context.check_hostname = False
