@@ -6,7 +6,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
@@ -60,7 +60,9 @@ def exchange(port: int, method: str, target: str, fields: Sequence[tuple[str, st
         connection.putrequest(method, target)
         for name, value in (*fields, ("Content-Length", str(len(body)))):
             connection.putheader(name, value)
-        connection.endheaders(body)
+        # A body that is too long is cut off where it has been answered.
+        with suppress(ConnectionError):
+            connection.endheaders(body)
         answer = connection.getresponse()
         problem: Mapping[str, Any] = json.loads(answer.read() or b"{}")
         return Answer(answer.status, problem.get("code", ""), answer.getheader("X-Coordinator-Run-Id", ""))

@@ -4,6 +4,7 @@ import http.client
 import json
 import ssl
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -37,7 +38,9 @@ class Report:
             )
             for name, value in (*self.fields.items(), *more, ("Content-Length", str(len(body)))):
                 connection.putheader(name, value)
-            connection.endheaders(body)
+            # A body that is too long is cut off where it has been answered.
+            with suppress(ConnectionError):
+                connection.endheaders(body)
             answer = connection.getresponse()
             return answer.status, json.loads(answer.read() or b"{}").get("code", "")
         finally:
