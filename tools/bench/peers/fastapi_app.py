@@ -10,7 +10,6 @@ import json
 import os
 import re
 import secrets
-import sqlite3
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -25,11 +24,10 @@ from fastapi import Path as PathParameter
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
-from sqlalchemy import Connection
-from sqlalchemy.event import listens_for
-from sqlmodel import Session, col, create_engine, or_, select
+from sqlmodel import Session, col, or_, select
 
 from storage.tables import METADATA, AdmissionRow, AuditHeadRow, AuditRow, OutboxRow, PackageRow, RunRow, SwitchRow
+from tools.bench.peers.fastapi_database import durable_engine
 
 BODY_LIMIT: Final = 1_048_576
 EVENT_LIMIT: Final = 131_072
@@ -250,23 +248,7 @@ def workflow_input(envelope: HookEnvelope, body: bytes) -> CaseInput:
 
 OTHER_BINDING: Final = (col(RunRow.binding_digest) < BINDING_DIGEST, col(RunRow.binding_digest) > BINDING_DIGEST)
 
-engine = create_engine(f"sqlite:///{os.environ['BENCH_DATABASE']}", pool_size=1, max_overflow=0, pool_timeout=60)
-
-
-@listens_for(engine, "connect")
-def make_durable(connection: sqlite3.Connection, _: object) -> None:
-    """Write-ahead log, every commit on disk; transactions begin where `begin_immediate` says."""
-    connection.isolation_level = None
-    connection.execute("PRAGMA journal_mode = WAL")
-    connection.execute("PRAGMA synchronous = FULL")
-    connection.execute("PRAGMA foreign_keys = ON")
-    connection.execute("PRAGMA busy_timeout = 30000")
-
-
-@listens_for(engine, "begin")
-def begin_immediate(connection: Connection) -> None:
-    """Take the write lock at once, so that what a transaction reads stays true until it commits."""
-    connection.exec_driver_sql("BEGIN IMMEDIATE")
+engine = durable_engine()
 
 
 def new_run_id(now: int) -> UUID:

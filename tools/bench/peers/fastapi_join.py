@@ -6,9 +6,7 @@ file, BENCH_JOIN and BENCH_PIN the join and its key; the join is in its turn fro
 """
 
 import json
-import os
 import secrets
-import sqlite3
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -19,15 +17,14 @@ import sqlalchemy as sa
 from fastapi import Depends, FastAPI, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field, ValidationError
-from sqlalchemy import Connection
-from sqlalchemy.event import listens_for
 from sqlmodel import Field as Column
-from sqlmodel import Session, SQLModel, col, create_engine, delete, insert, select
+from sqlmodel import Session, SQLModel, col, delete, insert, select
 
 from handlers.gateway import strict_json
 from handlers.gateway.times import epoch_milliseconds
 from storage.tables import JoinRow, JoinStepRow
 from tools.bench.peers.client_certificate import pin
+from tools.bench.peers.fastapi_database import durable_engine
 from tools.bench.peers.join_table import JOIN, PIN, PLAN, create_database
 
 BODY_LIMIT: Final = 4 * 1_048_576
@@ -79,23 +76,7 @@ class JoinReport(BaseModel):
     events: list[Annotated[StepEvent | LogEvent, Field(discriminator="type")]] = Field(max_length=500)
 
 
-engine = create_engine(f"sqlite:///{os.environ['BENCH_DATABASE']}", pool_size=1, max_overflow=0, pool_timeout=60)
-
-
-@listens_for(engine, "connect")
-def make_durable(connection: sqlite3.Connection, _: object) -> None:
-    """Write-ahead log, every commit on disk; transactions begin where `begin_immediate` says."""
-    connection.isolation_level = None
-    connection.execute("PRAGMA journal_mode = WAL")
-    connection.execute("PRAGMA synchronous = FULL")
-    connection.execute("PRAGMA foreign_keys = ON")
-    connection.execute("PRAGMA busy_timeout = 30000")
-
-
-@listens_for(engine, "begin")
-def begin_immediate(connection: Connection) -> None:
-    """Take the write lock at once, so that what a transaction reads stays true until it commits."""
-    connection.exec_driver_sql("BEGIN IMMEDIATE")
+engine = durable_engine()
 
 
 async def reported(request: Request, join_id: str) -> bytes:

@@ -8,9 +8,7 @@ import json
 import os
 import random
 import sqlite3
-import threading
 import time
-from collections import deque
 from collections.abc import Awaitable, Callable, MutableMapping
 from hashlib import sha256
 from pathlib import Path
@@ -21,6 +19,7 @@ from sqlalchemy import create_engine
 
 from storage.tables import METADATA
 from tools.bench.peers.limit_checks import PATH, Candidate, Key, Problem, candidate
+from tools.bench.peers.limit_writer import Writer
 
 BODY_LIMIT: Final = 1_048_576
 DEADLINE_MS: Final = 86_400_000
@@ -59,49 +58,8 @@ AUDIT: Final = (
 NEW_HEAD: Final = "UPDATE audit_heads SET seq = ?, hash = ? WHERE node = ?"
 
 Outcome: TypeAlias = str | Problem
-Item: TypeAlias = tuple[Candidate, asyncio.Future[Outcome]]
 Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send: TypeAlias = Callable[[dict[str, Any]], Awaitable[None]]
-
-
-class Writer(threading.Thread):
-    """One thread that takes all that waits, commits it as one transaction and hands out the outcomes at once."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        super().__init__(daemon=True)
-        self._loop = loop
-        self._waiting: deque[Item] = deque()
-        self._wake = threading.Event()
-
-    def submit(self, item: Candidate) -> asyncio.Future[Outcome]:
-        """The outcome to come of one delivery."""
-        future: asyncio.Future[Outcome] = self._loop.create_future()
-        self._waiting.append((item, future))
-        self._wake.set()
-        return future
-
-    def run(self) -> None:
-        """Commit batches for ever."""
-        connection = sqlite3.connect(DATABASE, isolation_level=None)
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = FULL")
-        connection.execute("PRAGMA foreign_keys = ON")
-        while True:
-            self._wake.wait()
-            self._wake.clear()
-            batch = [self._waiting.popleft() for _ in range(len(self._waiting))]
-            if batch:
-                connection.execute("BEGIN IMMEDIATE")
-                outcomes = admit(connection, [item for item, _ in batch])
-                connection.execute("COMMIT")
-                self._loop.call_soon_threadsafe(settle, batch, outcomes)
-
-
-def settle(batch: list[Item], outcomes: list[Outcome]) -> None:
-    """Give every delivery of a batch its outcome, unless its client has left."""
-    for (_, future), outcome in zip(batch, outcomes, strict=True):
-        if not future.done():
-            future.set_result(outcome)
 
 
 def admit(connection: sqlite3.Connection, batch: list[Candidate]) -> list[Outcome]:
@@ -200,7 +158,7 @@ def request_id() -> str:
 class Application:
     """The ASGI application; its writer begins with the lifespan."""
 
-    writer: Writer
+    writer: Writer[Candidate, Outcome]
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         """Answer one request, or follow the lifespan."""
@@ -219,7 +177,7 @@ class Application:
         """Make the database, start the writer, and wait for the end."""
         await receive()
         create_database()
-        self.writer = Writer(asyncio.get_running_loop())
+        self.writer = Writer(asyncio.get_running_loop(), DATABASE, admit)
         self.writer.start()
         await send({"type": "lifespan.startup.complete"})
         await receive()

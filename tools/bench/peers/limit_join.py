@@ -9,9 +9,8 @@ import gc
 import os
 import random
 import sqlite3
-import threading
 import time
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias, cast
@@ -24,6 +23,7 @@ from handlers.gateway import strict_json
 from handlers.gateway.times import epoch_milliseconds
 from tools.bench.peers.client_certificate import pin
 from tools.bench.peers.join_table import PLAN, create_database
+from tools.bench.peers.limit_writer import Writer
 
 BODY_LIMIT: Final = 4 * 1_048_576
 LINES_KEPT: Final = 2_000
@@ -88,9 +88,6 @@ class Report:
     count: int
 
 
-Item: TypeAlias = tuple[Report, asyncio.Future[Problem | None]]
-
-
 def read(join_id: str, body: bytes) -> Report:
     """The report of a body; raises Problem."""
     try:
@@ -117,46 +114,6 @@ def milliseconds(at: str | None, now: int) -> int:
     if found is None:
         raise Problem(400, "INVALID_INPUT")
     return found
-
-
-class Writer(threading.Thread):
-    """One thread that takes all that waits, commits it as one transaction and hands out the outcomes at once."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        super().__init__(daemon=True)
-        self._loop = loop
-        self._waiting: deque[Item] = deque()
-        self._wake = threading.Event()
-
-    def submit(self, report: Report) -> asyncio.Future[Problem | None]:
-        """What comes of one report: nothing, once it is durable, or a problem."""
-        future: asyncio.Future[Problem | None] = self._loop.create_future()
-        self._waiting.append((report, future))
-        self._wake.set()
-        return future
-
-    def run(self) -> None:
-        """Commit batches for ever."""
-        connection = sqlite3.connect(DATABASE, isolation_level=None)
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = FULL")
-        connection.execute("PRAGMA foreign_keys = ON")
-        while True:
-            self._wake.wait()
-            self._wake.clear()
-            batch = [self._waiting.popleft() for _ in range(len(self._waiting))]
-            if batch:
-                connection.execute("BEGIN IMMEDIATE")
-                outcomes = record(connection, [report for report, _ in batch])
-                connection.execute("COMMIT")
-                self._loop.call_soon_threadsafe(settle, batch, outcomes)
-
-
-def settle(batch: list[Item], outcomes: list[Problem | None]) -> None:
-    """Give every report of a batch its outcome, unless its client has left."""
-    for (_, future), outcome in zip(batch, outcomes, strict=True):
-        if not future.done():
-            future.set_result(outcome)
 
 
 def record(connection: sqlite3.Connection, reports: list[Report]) -> list[Problem | None]:
@@ -228,7 +185,7 @@ def request_id() -> bytes:
 class Application:
     """The ASGI application; its writer begins with the lifespan."""
 
-    writer: Writer
+    writer: Writer[Report, Problem | None]
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         """Answer one request, or follow the lifespan."""
@@ -250,7 +207,7 @@ class Application:
         """Make the database, start the writer, and wait for the end."""
         await receive()
         create_database()
-        self.writer = Writer(asyncio.get_running_loop())
+        self.writer = Writer(asyncio.get_running_loop(), DATABASE, record)
         self.writer.start()
         # The collector need not look through what is there for good, nor at every seven hundredth event.
         gc.collect()
