@@ -13,6 +13,7 @@ from typing import Final, TypeAlias
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
@@ -33,7 +34,7 @@ class Authority:
     @cached_property
     def pin(self) -> bytes:
         """The SHA-256 of the SubjectPublicKeyInfo, 32 bytes."""
-        return hashlib.sha256(spki(self.key.public_key())).digest()
+        return pin(self.key.public_key())
 
     @cached_property
     def token_pin(self) -> str:
@@ -72,14 +73,19 @@ class Authority:
         return unsigned.sign(self.key, hashes.SHA256())
 
 
-def spki(public_key: NodeKey) -> bytes:
+def spki(public_key: CertificatePublicKeyTypes) -> bytes:
     """Return the SubjectPublicKeyInfo of a key in DER (RFC 5280, 4.1)."""
     return public_key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
 
 
+def pin(public_key: CertificatePublicKeyTypes) -> bytes:
+    """Return the SHA-256 of a key's SubjectPublicKeyInfo, 32 bytes."""
+    return hashlib.sha256(spki(public_key)).digest()
+
+
 def spki_pin(public_key: NodeKey) -> str:
-    """Return what a node is known by: the SHA-256 of its key's SubjectPublicKeyInfo in hex."""
-    return hashlib.sha256(spki(public_key)).hexdigest()
+    """Return what a node is known by: the pin of its key in hex."""
+    return pin(public_key).hex()
 
 
 def builder(subject: x509.Name, issuer: x509.Name, public_key: NodeKey, ends: datetime) -> x509.CertificateBuilder:

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import typer
 from cryptography import x509
 
+from handlers.join import certificates
 from tools.commands.terminal import STOPPING, Machine, RefusedError, StoppedError, group
 from tools.joiner import pin, planfile
 from tools.joiner.course import TOKEN_VARIABLE, Course
@@ -135,7 +136,7 @@ def _trust(folder: NodeFolder, founder: str, token: JoinToken | None) -> bool:
             raise typer.BadParameter("a node that is new needs one of them", param_hint="--token, --token-file")
         folder.trust(pin.authority(founder, token.pin))
         return True
-    if token is not None and pin.pin_of(x509.load_pem_x509_certificate(kept.encode())) != token.pin:
+    if token is not None and certificates.pin(x509.load_pem_x509_certificate(kept.encode()).public_key()) != token.pin:
         raise RefusedError(f"{folder.path} has a join with another founder than this token's; take another --state")
     return False
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 import re
 import socket
 import ssl
@@ -15,8 +14,9 @@ from urllib.parse import urlsplit
 
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from cryptography.hazmat.primitives.serialization import Encoding
 
+from handlers.join import certificates
 from tools.commands.terminal import RefusedError, UnreachableError
 
 SECONDS: Final = 10.0
@@ -41,12 +41,6 @@ def token(text: str) -> JoinToken:
     if parts is None:
         raise TokenError("no join token: it is SECRET.PIN, as `gatehouse joins token` prints it")
     return JoinToken(parts[1], base64.urlsafe_b64decode(f"{parts[2]}="))
-
-
-def pin_of(certificate: x509.Certificate) -> bytes:
-    """Return the SHA-256 of a certificate's SubjectPublicKeyInfo."""
-    spki = certificate.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-    return hashlib.sha256(spki).digest()
 
 
 def authority(founder: str, pin: bytes) -> str:
@@ -78,7 +72,7 @@ def trusting(authority_pem: str) -> ssl.SSLContext:
 
 def _has(certificate: x509.Certificate, pin: bytes) -> bool:
     try:
-        return pin_of(certificate) == pin
+        return certificates.pin(certificate.public_key()) == pin
     except (ValueError, UnsupportedAlgorithm):
         return False
 

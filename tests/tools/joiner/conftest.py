@@ -20,10 +20,11 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from handlers.join import certificates
 from tools import authority
 from tools.joiner.folder import Node, NodeFolder
 from tools.joiner.founder import Pace
-from tools.joiner.pin import JoinToken, pin_of
+from tools.joiner.pin import JoinToken
 
 NODE: Final = Node(name="node-1", role="compute", address="10.0.0.7", peer_urls=())
 HASTY: Final = Pace(question=0.02, heartbeat=0.05, batch=0.02, first_pause=0.01, longest_pause=0.05)
@@ -48,7 +49,7 @@ class Signer:
 
     @property
     def token(self) -> JoinToken:
-        return JoinToken(SECRET, pin_of(self.certificate))
+        return JoinToken(SECRET, certificates.pin(self.certificate.public_key()))
 
     def sign(self, key: Any, usage: x509.ObjectIdentifier, begins: timedelta, ends: timedelta) -> bytes:
         now = datetime.now(UTC)

@@ -11,11 +11,12 @@ from urllib.parse import urlsplit
 import pytest
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
+from handlers.join import certificates
 from tests.tools.joiner.conftest import Signer, Tls
 from tools import authority
 from tools.commands.terminal import RefusedError, UnreachableError
 from tools.joiner import pin
-from tools.joiner.pin import JoinToken, TokenError, pin_of
+from tools.joiner.pin import JoinToken, TokenError
 
 DAY = timedelta(days=1)
 SERVER, CLIENT = ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH
@@ -38,7 +39,7 @@ def greet(url: str, authority_pem: str) -> None:
 
 
 def test_a_token_is_a_secret_and_the_pin_of_an_authority(signer: Signer) -> None:
-    digest = pin_of(signer.certificate)
+    digest = certificates.pin(signer.certificate.public_key())
     text = f"s3cret-_.{base64.urlsafe_b64encode(digest).decode().rstrip('=')}\n"
     assert pin.token(text) == JoinToken("s3cret-_", digest)
     assert "s3cret" not in repr(pin.token(text))
