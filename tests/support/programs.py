@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 
 import pytest
 
+from tests.support.effort import THOROUGH
+
 
 def needs(program: str) -> pytest.MarkDecorator:
     """Skip a test where `program` is not installed, but never in CI."""
-    absent = shutil.which(program) is None and os.environ.get("CI") != "true"
+    absent = shutil.which(program) is None and not THOROUGH
     return pytest.mark.skipif(absent, reason=f"{program} is not installed; CI installs it")

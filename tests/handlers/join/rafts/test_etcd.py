@@ -23,11 +23,6 @@ NEWCOMER = {"ID": "8221212210856558120", "peerURLs": ["http://10.0.0.2:2380"], "
 URLS = ("http://10.0.0.2:2380",)
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 @contextlib.asynccontextmanager
 async def raft(*gateways: Gateway, tls: ssl.SSLContext | None = None) -> AsyncIterator[EtcdRaft]:
     async with contextlib.AsyncExitStack() as stack:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
@@ -16,15 +15,13 @@ from storage.database import Storage
 from storage.join.registrations import RaftPlan, RaftRecord
 from tests.handlers.join.keeping import Keeper, RunningClock, kept
 from tests.storage.join.work import approved, registered, standing
+from tests.support.effort import in_ci_alone
 from tests.support.etcd import Etcd
 from tests.support.programs import needs
 
 pytestmark = [pytest.mark.anyio, needs("etcd")]
 
 UNKNOWN_PEER = "http://127.0.0.1:9"
-
-# A cluster of which etcd says that it is unhealthy stays so for five seconds.
-slow = pytest.mark.skipif(os.environ.get("CI") != "true", reason="it takes five seconds or more; CI takes them")
 
 
 @pytest.fixture
@@ -151,7 +148,8 @@ async def test_a_founder_that_hangs_is_waited_for(queue: Queue, founder: Etcd, n
     assert founder.members() == {founder.peer_url: False}
 
 
-@slow
+# A cluster of which etcd says that it is unhealthy stays so for five seconds.
+@in_ci_alone
 async def test_a_cluster_that_is_unhealthy_after_a_join_is_asked_again(
     queue: Queue, founder: Etcd, new_etcd: Callable[[str], Etcd]
 ) -> None:
