@@ -45,6 +45,11 @@ from tools.settings import ListenerName, Settings
 from tools.state import StateFolder, signing_authority
 from tools.tls import etcd_context, server_context
 
+DOCUMENTS: Final[Mapping[str, Callable[[], bytes]]] = {
+    "coordinator": coordinator_document,
+    "installer": installer_document,
+    "join": join_document,
+}
 # So long a stopping server waits, when its last connection has ended, for the end of an install and its verdict.
 JOB_SECONDS: Final = 2.0
 
@@ -102,9 +107,11 @@ async def _run(
         coordinator = await _coordinator(settings, storage, sources, token)
         join = _join(settings, folder, storage, rafts, turns, token)
         apis: dict[ListenerName, Sequence[Api]] = {"control": [coordinator, join], "join": [join]}
-        installs = _installs(settings, folder, storage)
+        stopping = asyncio.Event()
         if "installer" in sockets:
+            installs = _installs(settings, folder, storage)
             apis["installer"] = [installer_api(installs, folder.read_secret(folder.install_code))]
+            await opened.enter_async_context(kept(installs.job.run, stopping, patience_seconds=JOB_SECONDS))
         bound = [
             Bound(
                 Listener(name, apis[name], _pages(name, metrics), metrics, request_log),
@@ -114,9 +121,6 @@ async def _run(
             for name, each in sockets.items()
         ]
         _leave_to_reference_counts()
-        stopping = asyncio.Event()
-        if "installer" in sockets:
-            await opened.enter_async_context(kept(installs.job.run, stopping, patience_seconds=JOB_SECONDS))
         if "join" in sockets:
             await opened.enter_async_context(kept(turns.run, stopping))
         # Told once `serve` has taken over the signals: whoever reads it may send one at once.
@@ -169,7 +173,7 @@ def _raft(of: chosen.Raft, ledger: Ledger) -> Raft:
 
 def _pages(listener: ListenerName, metrics: Metrics) -> Mapping[str, Page]:
     """Return the pages beside the operations of a listener."""
-    documents = {"coordinator": coordinator_document(), "installer": installer_document(), "join": join_document()}
     if listener != "control":
-        return document_pages({listener: documents[listener]})
-    return document_pages(documents) | {"/metrics": metrics_page(metrics.render)}
+        return document_pages({listener: DOCUMENTS[listener]()})
+    pages = document_pages({name: document() for name, document in DOCUMENTS.items()})
+    return pages | {"/metrics": metrics_page(metrics.render)}
