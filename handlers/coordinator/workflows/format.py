@@ -24,18 +24,19 @@ read there.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
-from jsonschema_rs import Draft202012Validator, ValidationError, ValidationErrorKind
+from jsonschema_rs import Draft202012Validator
 
 from handlers.coordinator.workflows.cel_source import Scope
-from handlers.gateway.yaml_reader import Fault, Path
+from handlers.coordinator.workflows.path_template import MAX_TEMPLATE, PATH_TEMPLATE
+from handlers.coordinator.workflows.members import MAX_ENTRIES, closed, faults_of, named
+from handlers.gateway.yaml_reader import Fault
 
 # The longest run: ten years.
 MAX_DEADLINE_SECONDS: Final = 315_360_000
 MAX_STEPS: Final = 200
-MAX_ENTRIES: Final = 64
 
 # What stands over a trigger's mapping: the envelope of an event.
 EVENT_SCOPE: Final[Scope] = {
@@ -51,55 +52,40 @@ _PLAIN_NAME: Final = r"^[A-Za-z][A-Za-z0-9_-]{0,63}$"
 # As the path parameters of the operations have it, without what an address cannot carry or would be resolved away.
 _PATH_NAME: Final = r"^(?:(?:[^\p{C}.]|\.[^\p{C}.]|\.\.[^\p{C}])[^\p{C}]*)?$"
 _VISIBLE: Final = r"^[!-~](?:[ -~]*[!-~])?$"
-_TEMPLATE: Final = r"^(?:/(?:[A-Za-z0-9._~!$&'()*+,;=:@-]|%[0-9A-F]{2}|\{[A-Za-z][A-Za-z0-9_]*\})*)+$"
 
 _NAME: Final = {"type": "string", "pattern": _PLAIN_NAME}
 _EXPRESSION: Final = {"type": "string"}
 _HEADER_TEXT: Final = {"type": "string", "pattern": _VISIBLE, "maxLength": 2048}
 
-
-def _object(required: dict[str, Any], optional: dict[str, Any] | None = None) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "additionalProperties": False,
-        "required": list(required),
-        "properties": required | (optional or {}),
-    }
-
-
-def _named(names: dict[str, Any], values: dict[str, Any], limit: int = MAX_ENTRIES) -> dict[str, Any]:
-    return {"type": "object", "propertyNames": names, "additionalProperties": values, "maxProperties": limit}
-
-
 _STEPS: Final[dict[str, Any]] = {
-    "wait-until": _object({"type": {}, "until": _EXPRESSION, "next": _NAME}),
-    "call": _object(
+    "wait-until": closed({"type": {}, "until": _EXPRESSION, "next": _NAME}),
+    "call": closed(
         {
             "type": {},
             "connection": _NAME,
             "method": {"enum": ["GET", "POST", "PUT", "PATCH", "DELETE"]},
-            "path": {"type": "string", "pattern": _TEMPLATE, "maxLength": 512},
+            "path": {"type": "string", "pattern": PATH_TEMPLATE, "maxLength": MAX_TEMPLATE},
             "next": _NAME,
         },
         {
-            "parameters": _named({}, _EXPRESSION),
-            "query": _named({"minLength": 1, "maxLength": 128}, {"type": ["string", "number", "boolean", "null"]}),
+            "parameters": named({}, _EXPRESSION),
+            "query": named({"minLength": 1, "maxLength": 128}, {"type": ["string", "number", "boolean", "null"]}),
             "body": {},
         },
     ),
-    "choose": _object(
+    "choose": closed(
         {
             "type": {},
             "cases": {
                 "type": "array",
                 "minItems": 1,
                 "maxItems": MAX_ENTRIES,
-                "items": _object({"when": _EXPRESSION, "next": _NAME}),
+                "items": closed({"when": _EXPRESSION, "next": _NAME}),
             },
             "else": _NAME,
         }
     ),
-    "finish": _object({"type": {}, "outcome": _NAME, "output": {}}),
+    "finish": closed({"type": {}, "outcome": _NAME, "output": {}}),
 }
 
 
@@ -116,19 +102,19 @@ def _step() -> dict[str, Any]:
     }
 
 
-_TRIGGER: Final = _object({"source": _HEADER_TEXT, "type": _HEADER_TEXT, "dataschema": _HEADER_TEXT, "input": {}})
+_TRIGGER: Final = closed({"source": _HEADER_TEXT, "type": _HEADER_TEXT, "dataschema": _HEADER_TEXT, "input": {}})
 _PATH_ID: Final = {"type": "string", "minLength": 1, "maxLength": 64, "pattern": _PATH_NAME}
 _VALIDATOR: Final = Draft202012Validator(
-    _object(
+    closed(
         {
             "id": _PATH_ID,
             "version": _PATH_ID,
             "deadlineSeconds": {"type": "integer", "minimum": 1, "maximum": MAX_DEADLINE_SECONDS},
             "input": {"type": ["object", "boolean"]},
-            "triggers": _named(_PATH_ID, _TRIGGER),
+            "triggers": named(_PATH_ID, _TRIGGER),
             "start": _NAME,
-            "steps": _named(_NAME, _step(), MAX_STEPS),
-            "outcomes": _named(_NAME, {"type": ["object", "boolean"]}),
+            "steps": named(_NAME, _step(), MAX_STEPS),
+            "outcomes": named(_NAME, {"type": ["object", "boolean"]}),
         }
     )
 )
@@ -136,50 +122,10 @@ _PATTERNS: Final[Mapping[str, str]] = {
     _PLAIN_NAME: "must be a letter and at most 63 more letters, digits, hyphens or underscores",
     _PATH_NAME: "must be without control characters, and not '.' or '..'",
     _VISIBLE: "must be visible ASCII, as an event's headers are, with spaces only inside",
-    _TEMPLATE: "must begin with a slash and have only characters of a path, %XX and {names}",
-}
-_TYPES: Final[Mapping[str, str]] = {
-    "boolean": "true or false",
-    "array": "a list",
-    "integer": "a whole number",
-    "null": "null",
-    "number": "a number",
-    "object": "an object",
-    "string": "text (in quotes, where it looks like something else)",
-}
-_LIMITS: Final[Mapping[str, str]] = {
-    "maximum": "must be at most {}",
-    "minimum": "must be at least {}",
-    "maxItems": "must have at most {} items",
-    "minItems": "must have at least {} item",
-    "maxLength": "must have at most {} characters",
-    "minLength": "must have at least {} character",
-    "maxProperties": "must have at most {} members",
+    PATH_TEMPLATE: "must begin with a slash and have only characters of a path, %XX and {names}",
 }
 
 
 def check_format(definition: Any) -> list[Fault]:
     """Return what is wrong with the members of a workflow: missing, unknown, of another type or beyond a bound."""
-    faults = [fault for error in _VALIDATOR.iter_errors(definition) for fault in _faults(error)]
-    return list(dict.fromkeys(faults))
-
-
-def _faults(error: ValidationError) -> Iterator[Fault]:
-    path: Path = tuple(error.instance_path)
-    match error.kind:
-        case ValidationErrorKind.Required(name):
-            yield Fault(path, f"the member {name} is missing", key=True)
-        case ValidationErrorKind.AdditionalProperties(names):
-            for name in names:
-                yield Fault((*path, name), "no such member is known here", key=True)
-        case ValidationErrorKind.PropertyNames(inner):
-            for fault in _faults(inner):
-                yield Fault((*path, str(inner.instance)), f"the name {fault.message}", key=True)
-        case ValidationErrorKind.Type(types):
-            yield Fault(path, "must be " + " or ".join(_TYPES[name] for name in types))
-        case ValidationErrorKind.Enum(options):
-            yield Fault(path, "must be one of " + ", ".join(map(str, options)))
-        case ValidationErrorKind.Pattern(pattern):
-            yield Fault(path, _PATTERNS[pattern])
-        case kind:
-            yield Fault(path, _LIMITS[kind.name].format(kind.as_dict()["limit"]))
+    return faults_of(_VALIDATOR, definition, _PATTERNS)

@@ -11,14 +11,8 @@ import rfc8785
 
 from handlers.coordinator import workflows
 from handlers.coordinator.workflows.digest import digest_of, digest_of_text
-from handlers.coordinator.workflows.package import (
-    MAX_FILES,
-    Finding,
-    Package,
-    RefusedPackageError,
-    check,
-    load,
-)
+from handlers.coordinator.workflows.files import Finding
+from handlers.coordinator.workflows.package import MAX_FILES, Package, RefusedPackageError, check, load
 from tests.handlers.coordinator.workflows.building import asking, write
 
 SEED = 20261130
