@@ -11,6 +11,7 @@ from handlers.coordinator.workflows.cel_source import Scope
 from handlers.coordinator.workflows.format import EVENT_SCOPE, check_format
 from handlers.coordinator.workflows.graph import check_graph, objects
 from handlers.coordinator.workflows.mapping import Mapping, RefusedMappingError, compile_mapping
+from handlers.coordinator.workflows.path_template import has_dot_segments
 from handlers.coordinator.workflows.schema import check_schema
 from handlers.gateway.yaml_reader import Fault, Path
 
@@ -98,7 +99,7 @@ def _faults_of_call(path: Path, step: Names[str, Any]) -> Iterator[Fault]:
     if "body" in step and _text(step.get("method")) in _WITHOUT_BODY:
         yield Fault((*path, "body"), f"a {step['method']} has no body", key=True)
     template = _text(step.get("path"))
-    if any(segment in (".", "..") for segment in template.split("/")):
+    if has_dot_segments(template):
         yield Fault((*path, "path"), "must be without the segments '.' and '..'")
     given = step.get("parameters", {})
     asked = dict.fromkeys(_PARAMETER.findall(template))

@@ -30,8 +30,8 @@ from typing import Any, Final
 from jsonschema_rs import Draft202012Validator
 
 from handlers.coordinator.workflows.cel_source import Scope
-from handlers.coordinator.workflows.path_template import MAX_TEMPLATE, PATH_TEMPLATE
 from handlers.coordinator.workflows.members import MAX_ENTRIES, closed, faults_of, named
+from handlers.coordinator.workflows.path_template import MAX_TEMPLATE, PATH_TEMPLATE
 from handlers.gateway.yaml_reader import Fault
 
 # The longest run: ten years.
