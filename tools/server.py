@@ -139,8 +139,7 @@ def _leave_to_reference_counts() -> None:
 
 
 async def _coordinator(settings: Settings, storage: Storage, sources: Sources, token: str) -> Api:
-    connections = {name: each.model_dump(by_alias=True) for name, each in settings.connections.items()}
-    deployment = Deployment(storage.workflows, connections)
+    deployment = Deployment(storage.workflows, settings.called())
     await deployment.load()
     return coordinator_api(CoordinatorApp(storage, deployment), sources, token)
 

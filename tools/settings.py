@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, Self, TypeAlias, get_origin
+from typing import Annotated, Any, Final, Literal, Self, TypeAlias, TypeVar, get_origin
 from urllib.parse import urlsplit
 
 from pydantic import (
@@ -32,6 +32,7 @@ from pydantic.alias_generators import to_camel
 from pydantic_core import ErrorDetails, PydanticCustomError
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
+from handlers.coordinator.workflows.path_template import MAX_TEMPLATE, PATH_TEMPLATE, has_dot_segments
 from tools import settingsfile
 from tools.settingsfile import SettingsError, SettingsText
 
@@ -50,6 +51,8 @@ _FOREIGN: Final = frozenset(
 # Kubernetes sets these for a Service whose name begins with gatehouse.
 _SERVICE_LINK: Final = re.compile(r"_SERVICE_HOST$|_SERVICE_PORT(_[A-Z0-9_]+)?$|_PORT(_[0-9]+_(TCP|UDP|SCTP)(_\w+)?)?$")
 _SQLITE: Final = "sqlite:///"
+_LOOPBACK: Final = re.compile(r"localhost|127(\.[0-9]{1,3}){3}|::1")
+_VISIBLE: Final = re.compile(r"[!-~]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +113,39 @@ def _base_url(url: str) -> str:
     if not usable or "@" in url or "?" in url or "#" in url:
         raise PydanticCustomError("base_url", "must be http://HOST[:PORT][/PATH] or https://…, without user or query")
     return url
+
+
+def _service_url(url: str) -> str:
+    parts = urlsplit(_base_url(url))
+    if parts.scheme == "http" and not _LOOPBACK.fullmatch(str(parts.hostname)):
+        raise PydanticCustomError("service_url", "must be https://HOST[:PORT][/PATH]; http goes to loopback alone")
+    if not _VISIBLE.fullmatch(url) or has_dot_segments(parts.path):
+        raise PydanticCustomError("service_url", "must be visible ASCII, without the segments '.' and '..'")
+    return url
+
+
+def _template(path: str) -> str:
+    if len(path) > MAX_TEMPLATE or not re.fullmatch(PATH_TEMPLATE, path) or has_dot_segments(path):
+        raise PydanticCustomError(
+            "template",
+            "must begin with a slash and have only characters of a path, %XX and {names}, no segments '.' and '..'",
+        )
+    return path
+
+
+def _receipt_template(path: str) -> str:
+    if re.findall(r"\{[^}]*\}", _template(path)) != ["{key}"]:
+        raise PydanticCustomError("receipt", "must have {key} once, and no other name in braces")
+    return path
+
+
+def _schema(schema: dict[str, Any]) -> dict[str, Any]:
+    # Imported here, since most commands meet no schema.
+    from handlers.coordinator.workflows.schema import check_schema  # noqa: PLC0415
+
+    for fault in check_schema(schema):
+        raise PydanticCustomError("schema", "{told}", {"told": fault.message, "below": fault.path})
+    return schema
 
 
 def _count(value: object) -> int:
@@ -238,10 +274,54 @@ def _distinct(sources: tuple[EventSource, ...]) -> tuple[EventSource, ...]:
     return sources
 
 
-class Connection(_Part):
-    """A service that workflows may call, under the name they know it by."""
+Template = Annotated[str, AfterValidator(_template)]
 
-    base_url: Annotated[str, AfterValidator(_base_url)]
+
+class Connection(_Part):
+    """A service that workflows may call, under the name they know it by: with which methods and path templates.
+
+    `recovery` says what becomes of a command that was sent and whose effect is not known; a receipt is what the service
+    tells at `receipt_path` of the command with a key. `response_schema` describes the body of every success.
+    """
+
+    base_url: Annotated[str, AfterValidator(_service_url)]
+    methods: tuple[Literal["GET", "POST", "PUT", "PATCH", "DELETE"], ...] = ()
+    paths: tuple[Template, ...] = ()
+    recovery: Literal["read-again", "same-command", "same-command-and-receipt", "hold-after-dispatch"] = (
+        "hold-after-dispatch"
+    )
+    receipt_path: Annotated[str, AfterValidator(_receipt_template)] | None = None
+    token_file: Path | None = None
+    timeout_seconds: Seconds = Field(default=10.0, ge=0.1, le=300)
+    max_response_bytes: Count = Field(default=262_144, ge=1, le=1_048_576)
+    response_schema: Annotated[dict[str, Any], AfterValidator(_schema)] | None = None
+
+    @field_validator("recovery")
+    @classmethod
+    def _reads_alone_are_read_again(cls, recovery: str, info: ValidationInfo) -> str:
+        if recovery == "read-again" and set(info.data.get("methods", ())) - {"GET"}:
+            raise PydanticCustomError("recovery", "must be another than read-again, unless methods has GET alone")
+        return recovery
+
+    @field_validator("receipt_path")
+    @classmethod
+    def _with_its_recovery_alone(cls, receipt_path: str | None, info: ValidationInfo) -> str | None:
+        if info.data.get("recovery", "same-command-and-receipt") != "same-command-and-receipt":
+            raise PydanticCustomError("receipt", "must be absent, unless recovery is same-command-and-receipt")
+        return receipt_path
+
+    @model_validator(mode="after")
+    def _recovery_with_its_receipt(self) -> Self:
+        if self.recovery == "same-command-and-receipt" and self.receipt_path is None:
+            raise PydanticCustomError("receipt", "must have receiptPath, where same-command-and-receipt asks")
+        return self
+
+
+class Execution(_Part):
+    """Whether a server of the control listener carries runs out, and how many at a time."""
+
+    enabled: Annotated[bool, PlainValidator(_switch)] = True
+    concurrency: Count = Field(default=8, ge=1, le=64)
 
 
 class Limits(_Part):
@@ -266,6 +346,7 @@ class Settings(BaseSettings):
     node: str = Field(default="local", pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")
     events: Annotated[tuple[EventSource, ...], AfterValidator(_distinct)] = ()
     connections: dict[str, Connection] = {}
+    execution: Execution = Execution()
     limits: Limits = Limits()
 
     @classmethod
@@ -289,6 +370,13 @@ class Settings(BaseSettings):
         """Whether that listener speaks TLS itself."""
         return {"control": False, "installer": True, "join": self.join.tls}[listener]
 
+    def called(self) -> dict[str, dict[str, Any]]:
+        """The connections by name, as JSON under the names of the file; what is as by default is left out."""
+        return {
+            name: each.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+            for name, each in self.connections.items()
+        }
+
     def rooted(self, folder: Path, database: Path) -> Settings:
         """The same settings, with paths absolute: those of the file are relative to `folder`.
 
@@ -303,13 +391,19 @@ class Settings(BaseSettings):
             source.model_copy(update={"key_files": tuple((folder / file).absolute() for file in source.key_files)})
             for source in self.events
         )
-        rafts = tuple(raft.model_copy(update=_absolute_files(raft, folder)) for raft in self.rafts)
-        return self.model_copy(update={"database_url": url, "events": events, "rafts": rafts})
+        rafts = tuple(_with_absolute_files(raft, folder) for raft in self.rafts)
+        connections = {name: _with_absolute_files(each, folder) for name, each in self.connections.items()}
+        return self.model_copy(
+            update={"database_url": url, "events": events, "rafts": rafts, "connections": connections}
+        )
 
 
-def _absolute_files(raft: Raft, folder: Path) -> dict[str, Path]:
-    files = {"ca_file": raft.ca_file, "cert_file": raft.cert_file, "key_file": raft.key_file}
-    return {name: (folder / file).absolute() for name, file in files.items() if file is not None}
+_WithFiles = TypeVar("_WithFiles", Raft, Connection)
+
+
+def _with_absolute_files(part: _WithFiles, folder: Path) -> _WithFiles:
+    files = {name: value for name in type(part).model_fields if isinstance(value := getattr(part, name), Path)}
+    return part.model_copy(update={name: (folder / file).absolute() for name, file in files.items()})
 
 
 def load(file: Path, database: Path | None = None) -> Settings:
@@ -365,6 +459,7 @@ _PARTS: Final[dict[str, type[BaseModel]]] = {
     "rafts": Raft,
     "events": EventSource,
     "connections": Connection,
+    "execution": Execution,
     "limits": Limits,
 }
 # Pydantic's own words for these name Python's types.
@@ -402,7 +497,7 @@ def _unknown_variables() -> list[str]:
 
 
 def _finding(error: ErrorDetails, text: SettingsText) -> str:
-    path = error["loc"]
+    path = (*error["loc"], *error.get("ctx", {}).get("below", ()))
     variable = next((name for name, it in VARIABLES.items() if it == path and name in os.environ), None)
     subject = f"environment: {variable}" if variable else f"{text.place(path)}: {settingsfile.dotted(path)}"
     return f"{subject.removesuffix(' ')} {_message(error)}"

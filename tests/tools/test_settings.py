@@ -100,6 +100,41 @@ def test_paths_are_relative_to_the_settings_file_and_the_default_database_to_the
             "connections: {a: {baseurl: http://x}}\n",
             ":1:19: connections.a.baseurl is not a setting (did you mean baseUrl?)",
         ),
+        ("connections: {a: {baseUrl: http://10.0.0.7}}\n", ":1:19: connections.a.baseUrl must be https://HOST"),
+        ("connections: {a: {baseUrl: https://x/a/../b}}\n", ":1:19: connections.a.baseUrl must be visible ASCII"),
+        ("connections: {a: {baseUrl: https://x, methods: POST}}\n", ":1:39: connections.a.methods must be a list"),
+        ("connections: {a: {methods: [HEAD]}}\n", ":1:29: connections.a.methods[0] must be 'GET', 'POST', "),
+        ("connections: {a: {paths: [/a, b]}}\n", ":1:31: connections.a.paths[1] must begin with a slash"),
+        ("connections: {a: {paths: ['/{a b}']}}\n", ":1:27: connections.a.paths[0] must begin with a slash"),
+        ("connections: {a: {paths: [/a/..]}}\n", ":1:27: connections.a.paths[0] must begin with a slash"),
+        ("connections: {a: {recovery: again}}\n", ":1:19: connections.a.recovery must be 'read-again', 'same-com"),
+        (
+            "connections: {a: {methods: [GET, PUT], recovery: read-again}}\n",
+            ":1:40: connections.a.recovery must be another than read-again, unless methods has GET alone",
+        ),
+        (
+            "connections: {a: {baseUrl: https://x, recovery: same-command-and-receipt}}\n",
+            ":1:15: connections.a must have receiptPath, where same-command-and-receipt asks",
+        ),
+        (
+            "connections: {a: {recovery: same-command, receiptPath: '/{key}'}}\n",
+            ":1:43: connections.a.receiptPath must be absent, unless recovery is same-command-and-receipt",
+        ),
+        ("connections: {a: {receiptPath: '/{key}/{key}'}}\n", "connections.a.receiptPath must have {key} once, and no"),
+        ("connections: {a: {receiptPath: '/{key}/{id}'}}\n", "connections.a.receiptPath must have {key} once, and no"),
+        ("connections: {a: {timeoutSeconds: 0.05}}\n", "connections.a.timeoutSeconds must be greater than or equal"),
+        ("connections: {a: {timeoutSeconds: 301}}\n", "connections.a.timeoutSeconds must be less than or equal to 300"),
+        ("connections: {a: {maxResponseBytes: 0}}\n", "connections.a.maxResponseBytes must be greater than or equal"),
+        ("connections: {a: {maxResponseBytes: 1048577}}\n", "connections.a.maxResponseBytes must be less than or"),
+        ("connections: {a: {responseSchema: true}}\n", ":1:19: connections.a.responseSchema must be a mapping"),
+        (
+            "connections:\n  a:\n    responseSchema:\n      properties: {x: {typ: object}}\n",
+            ":4:24: connections.a.responseSchema.properties.x.typ no such keyword is known here",
+        ),
+        ("execution: {enabled: 1}\n", ":1:13: execution.enabled must be true or false"),
+        ("execution: {concurrency: 0}\n", ":1:13: execution.concurrency must be greater than or equal to 1"),
+        ("execution: {concurrency: 65}\n", ":1:13: execution.concurrency must be less than or equal to 64"),
+        ("execution: {workers: 2}\n", ":1:13: execution.workers is not a setting"),
         ("join:\n  tls: false\n", ":2:3: join.tls must be true, unless trustedProxies names who ends TLS before it"),
         ("join: {tls: 1, trustedProxies: [10.0.0.7]}\n", ":1:8: join.tls must be true or false"),
         ("join: {trustedProxies: 10.0.0.7}\n", ":1:8: join.trustedProxies must be a list"),
@@ -210,6 +245,63 @@ def test_the_files_of_an_etcd_cluster_are_relative_to_the_settings_file() -> Non
     files = (raft.ca_file, raft.cert_file, raft.key_file)
     assert files == (Path("/srv/gatehouse/etcd/ca.pem"), Path("/c"), Path("/srv/gatehouse/k"))
     assert (raft.endpoints, raft.peer_scheme) == (("http://127.0.0.1:2379",), "http")
+
+
+CONNECTION = """
+connections:
+  registry:
+    baseUrl: https://registry.example/v2
+    methods: [GET, POST]
+    paths: [/cases, "/cases/{id}"]
+    recovery: same-command-and-receipt
+    receiptPath: "/receipts/{key}"
+    tokenFile: secrets/registry.token
+    timeoutSeconds: 2.5
+    maxResponseBytes: 1000
+    responseSchema: {type: object, required: [id]}
+"""
+
+
+def test_a_connection_says_what_may_be_called_and_how_a_call_recovers() -> None:
+    settings = parse(CONNECTION, FILE)
+    registry = settings.connections["registry"]
+    assert registry.token_file == Path("/srv/gatehouse/secrets/registry.token")
+    assert (registry.timeout_seconds, registry.max_response_bytes) == (2.5, 1000)
+    assert settings.called()["registry"] == {
+        "baseUrl": "https://registry.example/v2",
+        "methods": ["GET", "POST"],
+        "paths": ["/cases", "/cases/{id}"],
+        "recovery": "same-command-and-receipt",
+        "receiptPath": "/receipts/{key}",
+        "tokenFile": "/srv/gatehouse/secrets/registry.token",
+        "timeoutSeconds": 2.5,
+        "maxResponseBytes": 1000,
+        "responseSchema": {"type": "object", "required": ["id"]},
+    }
+
+
+@pytest.mark.parametrize("more", ["", ", timeoutSeconds: 10, recovery: hold-after-dispatch, methods: []"])
+def test_what_a_connection_has_by_default_is_left_out_of_its_json(more: str) -> None:
+    settings = parse(f"connections: {{crm: {{baseUrl: https://crm.example{more}}}}}", FILE)
+    assert settings.called() == {"crm": {"baseUrl": "https://crm.example"}}
+    crm = settings.connections["crm"]
+    assert (crm.methods, crm.paths, crm.recovery, crm.receipt_path) == ((), (), "hold-after-dispatch", None)
+    assert (crm.timeout_seconds, crm.max_response_bytes, crm.response_schema) == (10, 262_144, None)
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1:8099", "127.8.0.1", "[::1]:80"])
+def test_a_service_of_the_machine_itself_may_be_called_without_tls(host: str) -> None:
+    settings = parse(f'connections: {{a: {{baseUrl: "http://{host}"}}}}', FILE)
+    assert settings.connections["a"].base_url == f"http://{host}"
+
+
+def test_execution_has_defaults_that_the_file_and_the_environment_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert (parse("", FILE).execution.enabled, parse("", FILE).execution.concurrency) == (True, 8)
+    assert parse("execution: {concurrency: 2}", FILE).execution.concurrency == 2
+    monkeypatch.setenv("GATEHOUSE_EXECUTION_ENABLED", "false")
+    monkeypatch.setenv("GATEHOUSE_EXECUTION_CONCURRENCY", "64")
+    execution = parse("execution: {concurrency: 2}", FILE).execution
+    assert (execution.enabled, execution.concurrency) == (False, 64)
 
 
 def test_only_control_and_a_join_behind_a_proxy_are_without_tls() -> None:
