@@ -43,67 +43,43 @@ class RunStart(Struct, frozen=True, kw_only=True):
 
 RunState: TypeAlias = Literal["admitted", "running", "waiting", "uncertain", "completed", "failed", "cancelled"]
 """
-`admitted`: not yet taken up. `running`: a step is under way. `waiting`: its next step is due later.
-`uncertain`: it is not known whether a call took effect. `completed`, `failed` and `cancelled` are ends.
+`admitted`: not yet taken up. `running`: an executor has it in hand. `waiting`: it goes on when it is due.
+`uncertain`: it is not known whether a call took effect, or a step may not be repeated without an operator.
+`completed`, `failed` and `cancelled` are ends.
 """
 
 
-class Run(Struct, frozen=True, kw_only=True):
-    """One run of a workflow. A member whose value is not known, or not yet, is null."""
-
-    run_id: str = field(name="runId")
-    """The id of the run, a UUID of version 7, so that later runs have greater ids."""
-    workflow_id: str = field(name="workflowId")
-    """The id of the workflow."""
-    workflow_version: str = field(name="workflowVersion")
-    """The version of the workflow that the run is pinned to."""
-    definition_digest: str = field(name="definitionDigest")
-    """The digest of the workflow's definition."""
-    binding_digest: str = field(name="bindingDigest")
-    """The digest of the connections that the run is pinned to."""
-    step: str | None
-    """The step that the run is at."""
-    state: RunState
-    admitted_at: str = field(name="admittedAt")
-    """When the run was admitted."""
-    deadline_at: str | None = field(name="deadlineAt")
-    """When the run fails unless it has ended."""
-    next_due_at: str | None = field(name="nextDueAt")
-    """When the run is taken up next."""
-    uncertain: bool
-    """Whether it is not known if a call of the run took effect."""
-    cancel_requested: bool = field(name="cancelRequested")
-    """Whether an operator asked for the end of the run."""
-    restore_review_required: bool = field(name="restoreReviewRequired")
-    """Whether an operator has to look at the run after a restore, before it goes on."""
-    outcome: str | None
-    """The outcome that the workflow names, once the run is completed."""
-    output: Any
-    """What the run gave, once it is completed; any JSON value."""
-    failure_code: str | None = field(name="failureCode")
-    """Why the run failed."""
+FailureCode: TypeAlias = Literal["deadline.passed", "call.refused", "call.redirected", "response.too-large", "response.invalid", "mapping.failed", "request.invalid", "wait.invalid", "output.invalid"]
+"""
+`deadline.passed`: the deadline came first. `call.refused`: the called system refused for good (4xx).
+`call.redirected`: it sent elsewhere (3xx), which is not followed. `response.too-large`, `response.invalid`: a
+read's answer is longer than the connection takes, or is no JSON, or breaks the connection's schema.
+`mapping.failed`: an expression of the step gave an error. `request.invalid`: the expressions made a path,
+query or body that cannot be sent. `wait.invalid`: the time to wait for is no RFC 3339 time. `output.invalid`:
+the output breaks the schema of the outcome.
+"""
 
 
-class RunList(Struct, frozen=True, kw_only=True):
-    """One page of runs."""
+Recovery: TypeAlias = Literal["read-again", "same-command", "same-command-and-receipt", "hold-after-dispatch"]
+"""
+What becomes of a call that has no usable answer, as its connection says. `read-again`: it changes nothing and
+is made again. `same-command`: the receiver honours the key, and the same command is sent again.
+`same-command-and-receipt`: a receipt is asked for first, by the key. `hold-after-dispatch`: once it may have
+been sent, nothing is sent again without an operator.
+"""
 
-    runs: list[Run]
-    """The runs, newest first."""
 
+AttemptResult: TypeAlias = Literal["completed", "refused", "redirected", "retryable", "failed-there", "not-connected", "unanswered", "too-large", "unreadable", "interrupted", "receipt-found", "receipt-missing", "receipt-expired", "receipt-unavailable"]
+"""
+`completed`: the answer is the step's result. `refused`: a 4xx but 429. `redirected`: a 3xx. `retryable`: 429,
+502, 503 or 504. `failed-there`: another 5xx. `not-connected`: nothing was sent. `unanswered`: sent, but no
+whole answer came in time. `too-large`: the answer is longer than the connection takes. `unreadable`: it is no
+JSON, or breaks the connection's schema. `interrupted`: the executor ended during the attempt.
 
-class StepAttempt(Struct, frozen=True, kw_only=True):
-    """One attempt at a step. A member whose value is not known, or not yet, is null."""
-
-    number: int
-    """Counts the attempts at the step, from 1."""
-    started_at: str = field(name="startedAt")
-    """When the attempt began."""
-    ended_at: str | None = field(name="endedAt")
-    """When the attempt ended."""
-    result: str | None
-    """How the attempt ended."""
-    http_status: int | None = field(name="httpStatus")
-    """The HTTP status that the called system gave."""
+Of an attempt that asked for a receipt: `receipt-found`: it is the step's result. `receipt-missing`: the
+receiver knows of no such command. `receipt-expired`: it no longer has the receipt. `receipt-unavailable`: no
+usable answer came.
+"""
 
 
 class Reason(Struct, frozen=True, kw_only=True):
@@ -111,6 +87,15 @@ class Reason(Struct, frozen=True, kw_only=True):
 
     reason: str
     """The reason, for those who read the audit record."""
+
+
+class Retry(Struct, frozen=True, kw_only=True):
+    """Why an operator has a step repeated, and whether a repeat that is not protected is accepted."""
+
+    reason: str
+    """The reason, for those who read the audit record."""
+    accept_repeat: bool = field(name="acceptRepeat", default=False)
+    """Whether the caller accepts that the step may take effect twice."""
 
 
 class HoldRelease(Struct, frozen=True, kw_only=True):
@@ -190,6 +175,82 @@ class HookEnvelope(Struct, frozen=True, kw_only=True):
     """The stable name of this kind of event."""
 
 
+class Run(Struct, frozen=True, kw_only=True):
+    """One run of a workflow. A member whose value is not known, or not yet, is null."""
+
+    run_id: str = field(name="runId")
+    """The id of the run, a UUID of version 7, so that later runs have greater ids."""
+    workflow_id: str = field(name="workflowId")
+    """The id of the workflow."""
+    workflow_version: str = field(name="workflowVersion")
+    """The version of the workflow that the run is pinned to."""
+    definition_digest: str = field(name="definitionDigest")
+    """The digest of the workflow's definition."""
+    binding_digest: str = field(name="bindingDigest")
+    """The digest of the connections that the run is pinned to."""
+    step: str | None
+    """The step that the run is at."""
+    state: RunState
+    admitted_at: str = field(name="admittedAt")
+    """When the run was admitted."""
+    deadline_at: str | None = field(name="deadlineAt")
+    """When the run fails unless it has ended; an uncertain run fails once it is uncertain no more."""
+    next_due_at: str | None = field(name="nextDueAt")
+    """When the run is taken up next. An uncertain run without it waits for an operator: see retrySame and reconcile."""
+    uncertain: bool
+    """Whether it is not known if a call of the run took effect, also after the run was cancelled."""
+    cancel_requested: bool = field(name="cancelRequested")
+    """Whether an operator asked for the end of the run."""
+    restore_review_required: bool = field(name="restoreReviewRequired")
+    """
+    Whether restoreHold was called since the run began. Until it ends or retrySame is told to accept the repeat,
+    the run makes no call that is not protected against one.
+    """
+    outcome: str | None
+    """The outcome that the workflow names, once the run is completed."""
+    output: Any
+    """What the run gave, once it is completed; any JSON value."""
+    failure_code: FailureCode | None = field(name="failureCode")
+    """Why the run failed; null unless it did."""
+
+
+class RunList(Struct, frozen=True, kw_only=True):
+    """One page of runs."""
+
+    runs: list[Run]
+    """The runs, newest first."""
+
+
+class StepAttempt(Struct, frozen=True, kw_only=True):
+    """One attempt at a step. A member whose value is not known, or not yet, is null."""
+
+    number: int
+    """Counts the attempts at the step, from 1."""
+    started_at: str = field(name="startedAt")
+    """When the attempt began."""
+    ended_at: str | None = field(name="endedAt")
+    """When the attempt ended."""
+    result: AttemptResult | None
+    """How the attempt ended; null while it is under way."""
+    http_status: int | None = field(name="httpStatus")
+    """The HTTP status that the called system gave."""
+
+
+class Doctor(Struct, frozen=True, kw_only=True):
+    """The state of the deployment."""
+
+    holds: Holds
+    activation: Activation | None
+    """The active package; null where none was applied."""
+    runs: RunCounts
+    oldest_due_at: str | None = field(name="oldestDueAt")
+    """The earliest time at which a run is due, gone by or to come; null where none is due at any."""
+    uncertain: int
+    """How many runs that have not ended are uncertain."""
+    backlog: int
+    """How many new runs no executor has taken up yet."""
+
+
 class RunStep(Struct, frozen=True, kw_only=True):
     """One step of a run."""
 
@@ -203,26 +264,11 @@ class RunStep(Struct, frozen=True, kw_only=True):
     """The attempts at the step, in order."""
 
 
-class Doctor(Struct, frozen=True, kw_only=True):
-    """The state of the deployment."""
-
-    holds: Holds
-    activation: Activation | None
-    """The active package; null where none was applied."""
-    runs: RunCounts
-    oldest_due_at: str | None = field(name="oldestDueAt")
-    """The earliest time at which a run is due, gone by or to come; null where none is due at any."""
-    uncertain: int
-    """How many runs are uncertain about a call."""
-    backlog: int
-    """How many pieces of work, such as a new run or a cancellation, nobody has taken up yet."""
-
-
 class RunInspection(Struct, frozen=True, kw_only=True):
     """A run with its history."""
 
     run: Run
     steps: list[RunStep]
     """The steps that the run has entered, in order."""
-    recovery: str | None
-    """What an operator can do to get the run going again; null where nothing is to be done."""
+    recovery: Recovery | None
+    """How the call recovers that the run waits to try again or is uncertain about; null where there is none."""

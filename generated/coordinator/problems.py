@@ -102,6 +102,15 @@ class DeploymentRefused(CoordinatorProblem):
     title: ClassVar[str] = "The deployment does not serve this"
 
 
+class EvaluationUncertain(CoordinatorProblem):
+    """409: Evaluating the step is not safe."""
+
+    code: ClassVar[str] = "evaluation.uncertain"
+    status: ClassVar[int] = 409
+    type: ClassVar[str] = "https://id.registrystack.org/problems/registry-coordinator/evaluation/uncertain"
+    title: ClassVar[str] = "Evaluating the step is not safe"
+
+
 class EventInvalid(CoordinatorProblem):
     """400: The event is not valid."""
 
@@ -180,6 +189,51 @@ class InputInvalid(CoordinatorProblem):
     title: ClassVar[str] = "The input is not valid"
 
 
+class MutationUncertain(CoordinatorProblem):
+    """409: The effect of the call is not known."""
+
+    code: ClassVar[str] = "mutation.uncertain"
+    status: ClassVar[int] = 409
+    type: ClassVar[str] = "https://id.registrystack.org/problems/registry-coordinator/mutation/uncertain"
+    title: ClassVar[str] = "The effect of the call is not known"
+
+
+class ReceiptExpired(CoordinatorProblem):
+    """409: The receipt has expired."""
+
+    code: ClassVar[str] = "receipt.expired"
+    status: ClassVar[int] = 409
+    type: ClassVar[str] = "https://id.registrystack.org/problems/registry-coordinator/receipt/expired"
+    title: ClassVar[str] = "The receipt has expired"
+
+
+class ReconcileRaced(CoordinatorProblem):
+    """409: The run has moved meanwhile."""
+
+    code: ClassVar[str] = "reconcile.raced"
+    status: ClassVar[int] = 409
+    type: ClassVar[str] = "https://id.registrystack.org/problems/registry-coordinator/reconcile/raced"
+    title: ClassVar[str] = "The run has moved meanwhile"
+
+
+class ReconcileRefused(CoordinatorProblem):
+    """409: There is nothing to reconcile."""
+
+    code: ClassVar[str] = "reconcile.refused"
+    status: ClassVar[int] = 409
+    type: ClassVar[str] = "https://id.registrystack.org/problems/registry-coordinator/reconcile/refused"
+    title: ClassVar[str] = "There is nothing to reconcile"
+
+
+class ReconcileUnsupported(CoordinatorProblem):
+    """409: The connection has no receipts."""
+
+    code: ClassVar[str] = "reconcile.unsupported"
+    status: ClassVar[int] = 409
+    type: ClassVar[str] = "https://id.registrystack.org/problems/registry-coordinator/reconcile/unsupported"
+    title: ClassVar[str] = "The connection has no receipts"
+
+
 class RequestBodyTooLarge(CoordinatorProblem):
     """413: The body is too large."""
 
@@ -255,6 +309,15 @@ class RestoreHoldRequired(CoordinatorProblem):
     title: ClassVar[str] = "There is no hold to release"
 
 
+class RestoreReviewRequired(CoordinatorProblem):
+    """409: The restore has to be reviewed."""
+
+    code: ClassVar[str] = "restore.review-required"
+    status: ClassVar[int] = 409
+    type: ClassVar[str] = "https://id.registrystack.org/problems/registry-coordinator/restore/review-required"
+    title: ClassVar[str] = "The restore has to be reviewed"
+
+
 class RestoreUnresolved(CoordinatorProblem):
     """409: The restore is not resolved."""
 
@@ -262,6 +325,24 @@ class RestoreUnresolved(CoordinatorProblem):
     status: ClassVar[int] = 409
     type: ClassVar[str] = "https://id.registrystack.org/problems/registry-coordinator/restore/unresolved"
     title: ClassVar[str] = "The restore is not resolved"
+
+
+class RetryRefused(CoordinatorProblem):
+    """409: There is nothing to retry."""
+
+    code: ClassVar[str] = "retry.refused"
+    status: ClassVar[int] = 409
+    type: ClassVar[str] = "https://id.registrystack.org/problems/registry-coordinator/retry/refused"
+    title: ClassVar[str] = "There is nothing to retry"
+
+
+class RunDefinitionIncompatible(CoordinatorProblem):
+    """409: The definition cannot be read."""
+
+    code: ClassVar[str] = "run.definition-incompatible"
+    status: ClassVar[int] = 409
+    type: ClassVar[str] = "https://id.registrystack.org/problems/registry-coordinator/run/definition-incompatible"
+    title: ClassVar[str] = "The definition cannot be read"
 
 
 class RunNotVisible(CoordinatorProblem):

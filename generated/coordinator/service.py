@@ -19,6 +19,8 @@ class Service:
     get_run: operations.get_run.Handler
     inspect_run: operations.inspect_run.Handler
     cancel_run: operations.cancel_run.Handler
+    retry_same: operations.retry_same.Handler
+    reconcile: operations.reconcile.Handler
     restore_hold: operations.restore_hold.Handler
     release_restore_hold: operations.release_restore_hold.Handler
     release_admission_hold: operations.release_admission_hold.Handler

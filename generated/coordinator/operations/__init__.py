@@ -16,9 +16,11 @@ from . import (
     list_runs,
     live,
     ready,
+    reconcile,
     release_admission_hold,
     release_restore_hold,
     restore_hold,
+    retry_same,
     start_run,
 )
 
@@ -32,9 +34,11 @@ __all__ = [
     "list_runs",
     "live",
     "ready",
+    "reconcile",
     "release_admission_hold",
     "release_restore_hold",
     "restore_hold",
+    "retry_same",
     "start_run",
 ]
 
@@ -45,6 +49,8 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     get_run.OPERATION,
     inspect_run.OPERATION,
     cancel_run.OPERATION,
+    retry_same.OPERATION,
+    reconcile.OPERATION,
     restore_hold.OPERATION,
     release_restore_hold.OPERATION,
     release_admission_hold.OPERATION,

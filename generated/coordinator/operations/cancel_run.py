@@ -2,7 +2,12 @@
 # Do not edit: change the document, then run `make generate`.
 """Cancel a run: `POST /v1/runs/{run}/cancel`.
 
-Asks for the end of a run and gives it as it then stands. A run that has ended comes back unchanged.
+Asks for the end of a run and gives it as it then stands. A run that has ended comes back unchanged. One that no
+executor has in hand is `cancelled` at once. One that is running ends after the attempt under way, whose result is
+still recorded; where that attempt completes the run, it is completed.
+
+No call is made after that, and what was sent is not taken back: inspectRun shows which calls were accepted, and
+`uncertain` stays true on a run of which a call may have taken effect.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 # Do not edit: change the document, then run `make generate`.
 """Show a run with its steps: `GET /v1/runs/{run}/inspect`.
 
-Gives the run, each step that it has entered, in order, and the attempts of each step.
+Gives the run, each step that it has entered, in order, and the attempts of each step. `recovery` tells what
+becomes of a call that has no result yet.
 """
 
 from __future__ import annotations

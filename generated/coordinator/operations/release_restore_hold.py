@@ -2,7 +2,7 @@
 # Do not edit: change the document, then run `make generate`.
 """Let runs go on after a restore: `POST /v1/release-restore-hold`.
 
-Releases the execution hold. The admission hold stays until it is released by itself.
+Releases the execution hold, and runs that are due go on. The admission hold stays until it is released by itself.
 """
 
 from __future__ import annotations

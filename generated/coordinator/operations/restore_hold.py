@@ -3,7 +3,11 @@
 """Hold admission and execution before a restore: `POST /v1/restore-hold`.
 
 Sets the execution hold and, with it, the admission hold. Each is released by its own operation. Where they stand
-already, nothing changes.
+already, nothing changes. A run that is under way finishes its attempt and then stands still.
+
+Every run that has not ended is marked `restoreReviewRequired`: after a restore its history may lack a call that
+was made. It goes on by itself once execution is released, as far as its calls are protected against a repeat.
+Before a call that is not, it becomes uncertain and waits for retrySame with `acceptRepeat`.
 """
 
 from __future__ import annotations
