@@ -24,6 +24,15 @@ class Refusal(Enum):
     BINDING_LIVE_CONFLICT = auto()
     HOLD_REQUIRED = auto()
     RESTORE_UNRESOLVED = auto()
+    RETRY_REFUSED = auto()
+    DEFINITION_INCOMPATIBLE = auto()
+    REVIEW_REQUIRED = auto()
+    EVALUATION_UNCERTAIN = auto()
+    MUTATION_UNCERTAIN = auto()
+    RECONCILE_UNSUPPORTED = auto()
+    RECONCILE_REFUSED = auto()
+    RECONCILE_RACED = auto()
+    RECEIPT_EXPIRED = auto()
 
 
 @dataclass(frozen=True, slots=True)
