@@ -10,6 +10,7 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from storage.admission import Births, NewRun, RunStatements
+from storage.execution.records import Attempt, Recovery, StepType
 from storage.identifiers import parse
 from storage.readers import Readers
 from storage.refusals import Refusal, Refused
@@ -19,7 +20,6 @@ from storage.transaction import Transaction
 from storage.writer import Writer, one_by_one
 
 RunState: TypeAlias = Literal["admitted", "running", "waiting", "uncertain", "completed", "failed", "cancelled"]
-StepType: TypeAlias = Literal["wait-until", "call", "choose", "finish"]
 StepState: TypeAlias = Literal["running", "waiting", "uncertain", "completed", "failed", "cancelled"]
 
 RUNS, STARTS, OUTBOX = table(RunRow), table(StartRow), table(OutboxRow)
@@ -52,17 +52,6 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Attempt:
-    """One try of a step; times are epoch milliseconds."""
-
-    number: int
-    started_at: int
-    ended_at: int | None
-    result: str | None
-    http_status: int | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
     """One step that a run has reached."""
 
@@ -74,10 +63,11 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """A run with the steps it has reached; no step is recorded before runs are executed."""
+    """A run with the steps it has reached, and how the call recovers that is uncertain or to be tried again."""
 
     run: Run
     steps: tuple[Step, ...]
+    recovery: Recovery | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +128,7 @@ class Runs:
     async def inspect(self, run_id: str) -> Inspection | None:
         """The run of this id with its steps; None as for get."""
         run = await self.get(run_id)
-        return None if run is None else Inspection(run, steps=())
+        return None if run is None else Inspection(run, steps=(), recovery=None)
 
     async def cancel(self, run_id: str, reason: str) -> Run | None:
         """Cancel a run and return it as it then stands; None as for get.

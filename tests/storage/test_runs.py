@@ -125,7 +125,7 @@ async def test_a_list_may_be_of_one_state(storage: Storage) -> None:
 
 async def test_an_inspection_has_no_steps_before_runs_are_executed(storage: Storage) -> None:
     run = await started(storage)
-    assert await storage.runs.inspect(run.run_id) == Inspection(run, steps=())
+    assert await storage.runs.inspect(run.run_id) == Inspection(run, steps=(), recovery=None)
 
 
 @pytest.mark.parametrize("state", ["admitted", "waiting"])
