@@ -5,13 +5,13 @@ import socket
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from pathlib import Path
 
 import pytest
 
 from tests.durability.ledger import Ledger, statuses
 from tests.durability.process import allow_descriptors, used
 from tests.support import load
+from tests.support.clock import Clock
 from tests.support.deliveries import Delivery
 from tests.support.gatehouse import Gatehouse, NewServer, wait_for
 from tests.support.nodes import REGISTRATIONS, Node, line
@@ -19,28 +19,17 @@ from tests.support.wire import Wire
 
 UNKNOWN = "019d9079-e78a-7c31-8f02-6b1d4e9a5c77"
 
-# Steps the clock of a server by as many nanoseconds as a file says; Python runs it at the start of the process.
-STEPPED_CLOCK = """
-import pathlib, time
-step, seconds, nanoseconds = pathlib.Path(__file__).with_name("step"), time.time, time.time_ns
-time.time = lambda: seconds() + int(step.read_text()) / 1e9
-time.time_ns = lambda: nanoseconds() + int(step.read_text())
-"""
+
+@pytest.fixture(scope="module")
+def clock(tmp_path_factory: pytest.TempPathFactory) -> Clock:
+    """The clock of `server`."""
+    return Clock(tmp_path_factory.mktemp("clock"))
 
 
 @pytest.fixture(scope="module")
-def clock(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The file by which the clock of `server` is stepped."""
-    folder = tmp_path_factory.mktemp("clock")
-    (folder / "sitecustomize.py").write_text(STEPPED_CLOCK)
-    (folder / "step").write_text("0")
-    return folder / "step"
-
-
-@pytest.fixture(scope="module")
-def server(new_server: NewServer, clock: Path) -> Iterator[Gatehouse]:
+def server(new_server: NewServer, clock: Clock) -> Iterator[Gatehouse]:
     """A server with patience enough to outlast a lock, whose clock can be stepped."""
-    patient = new_server(environment={"PYTHONPATH": str(clock.parent)})
+    patient = new_server(environment=clock.environment)
     patient.configure(limits={"busyMilliseconds": 30_000})
     with patient as started:
         yield started
@@ -101,24 +90,17 @@ def test_five_hundred_idle_connections_disturb_nobody(server: Gatehouse, ledger:
         ledger.redeliver(server, load.deliveries(500))
 
 
-def set_clock(clock: Path, step: timedelta) -> None:
-    """Step the server's clock to that far from ours; there is no moment at which the file has no number."""
-    fresh = clock.with_name("fresh")
-    fresh.write_text(str(step // timedelta(microseconds=1) * 1_000))
-    fresh.replace(clock)
-
-
 @pytest.mark.parametrize("step", [timedelta(hours=-1), timedelta(hours=1)])
 def test_a_clock_that_steps_refuses_those_whose_clock_did_not_and_leaves_runs_in_their_order(
-    server: Gatehouse, ledger: Ledger, clock: Path, step: timedelta
+    server: Gatehouse, ledger: Ledger, clock: Clock, step: timedelta
 ) -> None:
     first, refused, last = load.deliveries(3)
     stepped = Delivery(changes={"X-Registry-Delivery-Time": f"{datetime.now(UTC) + step:%Y-%m-%dT%H:%M:%SZ}"})
     runs = [server.deliver(first).run]
-    set_clock(clock, step)
+    clock.set(step)
     assert server.deliver(refused).outcome == (401, "event.unauthenticated")
     runs.append(server.deliver(stepped).run)
-    set_clock(clock, timedelta())
+    clock.set(timedelta())
     assert server.deliver(stepped).outcome == (401, "event.unauthenticated")
     runs.append(server.deliver(last).run)
     assert runs == sorted(runs)
@@ -132,19 +114,19 @@ def in_turn(node: Node) -> bool:
 # Certificates are good from five minutes before they were issued, and registrations for a day.
 @pytest.mark.parametrize("step", [timedelta(minutes=-4), timedelta(hours=23)])
 def test_a_clock_that_steps_ends_no_turn_and_leaves_the_order_of_joins(
-    server: Gatehouse, clock: Path, step: timedelta
+    server: Gatehouse, clock: Clock, step: timedelta
 ) -> None:
     first, second, third, pending = (Node.registered(server) for _ in range(4))
     first.approved()
     second.approved()
-    set_clock(clock, step)
+    clock.set(step)
     third.approved()
     later = Node.registered(server).approved()
     waiting = (second, third, later)
     assert [server.registration(node.join_id)["position"] for node in waiting] == [1, 2, 3]
     assert first.report(line("a line")).status == 204
     first.finish()
-    set_clock(clock, timedelta())
+    clock.set(timedelta())
     for node in waiting:
         wait_for(partial(in_turn, node))
         assert node.report(line("a line")).status == 204
@@ -153,14 +135,14 @@ def test_a_clock_that_steps_ends_no_turn_and_leaves_the_order_of_joins(
     pending.leave()
 
 
-def test_a_certificate_that_expires_on_an_open_connection_is_one_no_more(server: Gatehouse, clock: Path) -> None:
+def test_a_certificate_that_expires_on_an_open_connection_is_one_no_more(server: Gatehouse, clock: Clock) -> None:
     node = Node.in_turn(server)
     with node.connect() as wire:
         assert node.report(over=wire).status == 204
-        set_clock(clock, timedelta(days=8))
+        clock.set(timedelta(days=8))
         refused = [node.report(over=wire), node.send("GET", node.path, over=wire)]
         unknown = Node(server).send("GET", f"{REGISTRATIONS}/{UNKNOWN}")
-        set_clock(clock, timedelta())
+        clock.set(timedelta())
         assert node.report(over=wire).status == 204
     assert {answer.outcome for answer in refused} == {(404, "NOT_FOUND")}
     assert {str(answer.bare) for answer in refused} == {str(unknown.bare)}
