@@ -28,6 +28,10 @@ PATIENCE_SECONDS: Final = 30.0
 
 FREE_PORTS: Final = {f"GATEHOUSE_{name}_BIND": "127.0.0.1:0" for name in ("CONTROL", "INSTALLER", "JOIN")}
 
+# A test's server has no executor beside it, unless CARRIED_OUT is in its environment.
+NOT_CARRIED_OUT: Final = {"GATEHOUSE_EXECUTION_ENABLED": "false"}
+CARRIED_OUT: Final = {"GATEHOUSE_EXECUTION_ENABLED": "true"}
+
 # Every table in which an admission leaves a row.
 ROWS: Final = ("admissions", "runs", "outbox", "audit")
 
@@ -115,7 +119,7 @@ class Gatehouse:
     def environment(self) -> dict[str, str]:
         """The environment in which the server, and commands beside it, run: free ports, no settings of the caller."""
         plain = {name: value for name, value in os.environ.items() if not name.startswith("GATEHOUSE_")}
-        return plain | FREE_PORTS | self._environment
+        return plain | FREE_PORTS | NOT_CARRIED_OUT | self._environment
 
     def start(self) -> None:
         """Start the server and wait until it says where it listens."""

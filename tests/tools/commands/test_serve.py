@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.support.gatehouse import FREE_PORTS, Gatehouse
+from tests.support.gatehouse import FREE_PORTS, NOT_CARRIED_OUT, Gatehouse
 from tests.tools.commands.conftest import GATEHOUSE, Command
 from tools.state import StateFolder
 
@@ -45,7 +45,7 @@ def test_a_signal_as_soon_as_it_is_announced_ends_a_server_in_order(state: Path,
 
 def test_a_machine_gets_one_line_that_says_where_things_are(state: Path, environment: dict[str, str]) -> None:
     command = [GATEHOUSE, "serve", "--state", "state", "--json"]
-    variables = environment | FREE_PORTS
+    variables = environment | FREE_PORTS | NOT_CARRIED_OUT
     with subprocess.Popen(
         command, cwd=state.parent, env=variables, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     ) as server:
@@ -64,7 +64,7 @@ def test_a_machine_gets_one_line_that_says_where_things_are(state: Path, environ
 
 
 def test_a_person_is_told_where_things_are(state: Path, environment: dict[str, str]) -> None:
-    variables = environment | FREE_PORTS
+    variables = environment | FREE_PORTS | NOT_CARRIED_OUT
     with subprocess.Popen(
         [GATEHOUSE, "serve", "--state", state],
         env=variables,
