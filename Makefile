@@ -8,8 +8,8 @@ STAMP := .venv/.installed
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-run: $(STAMP) ## start a server on SQLite with the demo workflow, in .gatehouse/
-	$(BIN)/gatehouse serve
+run: $(STAMP) ## start a server on SQLite with the demo workflow and its receiver, in .gatehouse/
+	$(BIN)/gatehouse serve --demo-receiver
 
 test: $(STAMP) ## run every test
 	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder

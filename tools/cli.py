@@ -23,11 +23,12 @@ COMMANDS: Final = {
     "workflows": "Check, apply and list packages of workflows.",
     "sources": "Make the keys that sign events.",
     "event": "Send signed events.",
-    "runs": "List, show and cancel runs.",
+    "runs": "List, show, follow, cancel, retry and reconcile runs.",
     "holds": "Set and release the holds of admission and execution.",
     "join": "Join a founder as a node.",
     "joins": "Make join tokens, and list, approve, reject and follow joins.",
     "install": "Configure a machine, start its install and follow it.",
+    "demo": "Run what the demo workflow calls.",
     "audit": "Verify the audit chain.",
     "bench": "Measure this server beside its peers.",
 }

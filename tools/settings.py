@@ -51,7 +51,8 @@ _FOREIGN: Final = frozenset(
 # Kubernetes sets these for a Service whose name begins with gatehouse.
 _SERVICE_LINK: Final = re.compile(r"_SERVICE_HOST$|_SERVICE_PORT(_[A-Z0-9_]+)?$|_PORT(_[0-9]+_(TCP|UDP|SCTP)(_\w+)?)?$")
 _SQLITE: Final = "sqlite:///"
-_LOOPBACK: Final = re.compile(r"localhost|127(\.[0-9]{1,3}){3}|::1")
+# A connection to the machine itself meets no network.
+LOOPBACK: Final = re.compile(r"localhost|127(\.[0-9]{1,3}){3}|::1")
 _VISIBLE: Final = re.compile(r"[!-~]+")
 
 
@@ -117,7 +118,7 @@ def _base_url(url: str) -> str:
 
 def _service_url(url: str) -> str:
     parts = urlsplit(_base_url(url))
-    if parts.scheme == "http" and not _LOOPBACK.fullmatch(str(parts.hostname)):
+    if parts.scheme == "http" and not LOOPBACK.fullmatch(str(parts.hostname)):
         raise PydanticCustomError("service_url", "must be https://HOST[:PORT][/PATH]; http goes to loopback alone")
     if not _VISIBLE.fullmatch(url) or has_dot_segments(parts.path):
         raise PydanticCustomError("service_url", "must be visible ASCII, without the segments '.' and '..'")

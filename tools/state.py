@@ -66,9 +66,25 @@ events:
     trigger: case-created
     keyFiles: [sources/demo.key]
 
-# The services that workflows may call, by the names that they use, read at start: NAME: {baseUrl: https://…}
-connections: {}
+# The services that workflows may call, by the names that they use, read at start. Of each: baseUrl (https, or http to
+# this machine), the methods and paths that calls may have, how a command recovers that was sent and whose effect is not
+# known (hold-after-dispatch, same-command, same-command-and-receipt with a receiptPath, or read-again), and, where they
+# are wanted, tokenFile, timeoutSeconds, maxResponseBytes and responseSchema.
+# The demo's is where `gatehouse demo receiver` listens.
+connections:
+  demo-receiver:
+    baseUrl: http://127.0.0.1:8099
+    methods: [POST]
+    paths: [/notices]
+    recovery: same-command
+
+# Whether this server carries runs out, and how many at a time.
+execution:
+  enabled: true
+  concurrency: 8
 """
+# The connection that the demo workflow calls.
+DEMO_CONNECTION: Final = "demo-receiver"
 
 INSTALL_PLAN: Final = """\
 # What an install does, read anew for each attempt: one step after the other, each a command that runs in this folder,

@@ -17,8 +17,9 @@ def workflow(
     triggers: Sequence[str] = ("case-created",),
     deadline_seconds: int = 86_400,
     connection: str | None = None,
+    path: str = "/told",
 ) -> Workflow:
-    """Return a workflow; with `connection` its second step calls that one."""
+    """Return a workflow; with `connection` its second step sends a POST to that one's `path`."""
     trigger = {
         "source": "urn:gatehouse:demo",
         "type": "case-created-v1",
@@ -31,7 +32,7 @@ def workflow(
     }
     if connection is not None:
         steps["pause"]["next"] = "tell"
-        steps["tell"] = {"type": "call", "connection": connection, "method": "POST", "path": "/told", "next": "done"}
+        steps["tell"] = {"type": "call", "connection": connection, "method": "POST", "path": path, "next": "done"}
     case = {"type": "object", "required": ["caseId"], "properties": {"caseId": {"type": "string"}}}
     return {
         "id": name,
@@ -43,6 +44,11 @@ def workflow(
         "steps": steps,
         "outcomes": {"followed-up": case},
     }
+
+
+def connection(base_url: str) -> dict[str, Any]:
+    """Return the settings of a connection that permits the call of such a workflow."""
+    return {"baseUrl": base_url, "methods": ["POST"], "paths": ["/told"]}
 
 
 def write(folder: Path, *workflows: Workflow) -> Path:

@@ -41,10 +41,13 @@ def test_an_empty_file_gives_the_defaults() -> None:
     assert settings.installer.comment_seconds == 15
 
 
-def test_what_init_writes_is_the_defaults_and_the_demo_source() -> None:
+def test_what_init_writes_is_the_defaults_and_what_the_demo_needs() -> None:
     settings, defaults = parse(SETTINGS, FILE), parse("", FILE)
     assert settings.events[0].key_files == (Path("/srv/gatehouse/sources/demo.key"),)
-    assert settings.model_copy(update={"events": ()}) == defaults
+    receiver = settings.connections["demo-receiver"]
+    assert (receiver.base_url, receiver.recovery) == ("http://127.0.0.1:8099", "same-command")
+    assert (receiver.methods, receiver.paths) == (("POST",), ("/notices",))
+    assert settings.model_copy(update={"events": (), "connections": {}}) == defaults
 
 
 def test_the_environment_wins_over_the_file(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import re
 import ssl
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -16,10 +15,9 @@ import typer
 
 from tools.commands.folder import address, opened, operator_token
 from tools.commands.terminal import RefusedError, UnreachableError
+from tools.settings import LOOPBACK
 
 SECONDS: Final = 30.0
-# A connection to the machine itself meets no network.
-_LOOPBACK: Final = re.compile(r"localhost|127(\.[0-9]{1,3}){3}|::1")
 
 
 def _checked(url: str | None) -> str | None:
@@ -34,7 +32,7 @@ def _checked(url: str | None) -> str | None:
 
 def _confidential(url: str | None) -> str | None:
     parts = None if _checked(url) is None else httpx.URL(str(url))
-    if parts is not None and parts.scheme == "http" and not _LOOPBACK.fullmatch(parts.host):
+    if parts is not None and parts.scheme == "http" and not LOOPBACK.fullmatch(parts.host):
         raise typer.BadParameter("must be https://HOST:PORT: the code would go over the network as it is")
     return url
 

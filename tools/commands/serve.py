@@ -16,7 +16,7 @@ from rich.console import Console
 from handlers.coordinator.sources import Sources
 from handlers.gateway.server import bind
 from tools import server
-from tools.commands import database
+from tools.commands import database, demo
 from tools.commands.folder import private_files, settings_of, told, url
 from tools.commands.init import prepare
 from tools.commands.terminal import ConfigOption, Machine, RefusedError, StateOption, emit, group
@@ -52,6 +52,7 @@ def serve(
     recovery_only: Annotated[
         bool, typer.Option("--recovery-only", help="Find what was admitted before; admit nothing new.")
     ] = False,
+    demo_receiver: Annotated[bool, typer.Option("--demo-receiver", help="Run the demo's receiver beside it.")] = False,
     machine: Machine = False,
 ) -> None:
     """Serve the listeners of a state folder until SIGTERM or SIGINT; a folder that is missing is made."""
@@ -71,6 +72,8 @@ def serve(
             for name, lock in locks.items():
                 lock.note(f"{urls[name]}\n")
             _announce(folder, urls, machine)
+            if demo_receiver:
+                held.enter_context(demo.beside(settings, machine=machine))
 
         sources = Sources(
             lambda: settings_of(folder, config).events,

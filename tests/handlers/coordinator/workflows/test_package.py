@@ -106,7 +106,7 @@ def test_the_demo_package_has_no_fault_and_does_what_it_says() -> None:
     assert check(DEMO) == []
     [workflow] = load(DEMO).workflows.values()
     assert (workflow.id, list(workflow.triggers)) == ("case-follow-up", ["case-created"])
-    assert workflow.connections == ()
+    assert workflow.connections == ("demo-receiver",)
 
 
 def test_every_fault_of_a_file_is_told_with_its_line_and_column(tmp_path: Path) -> None:
