@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping
-from typing import Any
 
+from handlers.coordinator.execution.connection import Connection
 from handlers.coordinator.workflows.active import ActivePackage
 from handlers.coordinator.workflows.package import RefusedPackageError
 from storage.workflows import Activation, Workflows
@@ -17,7 +17,7 @@ log = logging.getLogger("gatehouse.coordinator")
 class Deployment:
     """Holds the loaded package; None before the first apply."""
 
-    def __init__(self, workflows: Workflows, connections: Mapping[str, Mapping[str, Any]]) -> None:
+    def __init__(self, workflows: Workflows, connections: Mapping[str, Connection]) -> None:
         self._workflows = workflows
         self._connections = connections
         self._loading = asyncio.Lock()

@@ -7,7 +7,7 @@ import rfc8785
 from tests.contract.worlds import World
 from tests.support.deliveries import PATH, UNREADABLE, UNSERVED, Delivery, envelope
 from tests.support.gatehouse import Gatehouse, NewServer
-from tests.support.packages import workflow
+from tests.support.packages import connection, workflow
 
 WRONG_KEY: Final = bytes(32)
 LARGE: Final = "C" * 131_072
@@ -146,7 +146,7 @@ def test_the_definition_is_looked_at_before_the_connections(new_server: NewServe
 
 def test_the_connections_are_looked_at_before_those_of_live_runs(new_server: NewServer) -> None:
     server = new_server()
-    server.configure(connections={"crm": {"baseUrl": "https://crm.example"}})
+    server.configure(connections={"crm": connection("https://crm.example")})
     server.apply(workflow(version="2", connection="crm"))
     server.start()
     assert server.deliver().status == 204

@@ -43,7 +43,7 @@ class Connection:
     binding: Mapping[str, Any]
 
     def permits(self, method: str, template: str) -> bool:
-        """Tell whether a call may be made; of two templates that differ in the names of parameters, each is the other."""
+        """Tell whether such a call may be made; what the parameters of a template are called makes no difference."""
         return method in self.methods and _nameless(template) in map(_nameless, self.paths)
 
 
@@ -53,10 +53,8 @@ def connections(settings: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Conne
 
 
 def binding(members: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a run is bound to of one entry of the settings, in which members that are as by default are absent."""
-    return {
-        name: sorted(value) if name in _SETS else value for name, value in members.items() if name not in _UNBOUND
-    }
+    """Return what a run is bound to of one entry of the settings, which has no member that is as by default."""
+    return {name: sorted(value) if name in _SETS else value for name, value in members.items() if name not in _UNBOUND}
 
 
 def binding_digest(names: Iterable[str], known: Mapping[str, Connection]) -> str:

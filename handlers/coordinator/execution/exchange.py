@@ -42,9 +42,4 @@ class Unanswered:
     """At least a part of the request may have been sent, and no whole answer came in time."""
 
 
-@dataclass(frozen=True, slots=True)
-class Interrupted:
-    """The executor ended while it asked; as for Unanswered, the receiver may have the whole request."""
-
-
-Exchange: TypeAlias = Answered | TooLarge | Encoded | NotConnected | Unanswered | Interrupted
+Exchange: TypeAlias = Answered | TooLarge | Encoded | NotConnected | Unanswered

@@ -8,12 +8,12 @@ from typing import Any
 
 from jsonschema_rs import Draft202012Validator
 
-from handlers.coordinator.workflows.digest import digest_of
+from handlers.coordinator.execution.connection import Connection, binding_digest
 from handlers.coordinator.workflows.expression import MappingError
 from handlers.coordinator.workflows.mapping import Mapping as InputMapping
 from handlers.coordinator.workflows.package import Package
 from handlers.coordinator.workflows.values import UnfitValueError, canonical_text, plain
-from handlers.coordinator.workflows.workflow import Workflow
+from handlers.coordinator.workflows.workflow import Call, Workflow
 from storage.admission import NewRun
 from storage.refusals import Refusal, Refused
 from storage.workflows import Definition
@@ -68,9 +68,9 @@ class ActivePackage:
 
     @classmethod
     def load(
-        cls, snapshot: str, connections: Mapping[str, Mapping[str, Any]], redefined: Iterable[Definition] = ()
+        cls, snapshot: str, connections: Mapping[str, Connection], redefined: Iterable[Definition] = ()
     ) -> ActivePackage:
-        """Compile a snapshot and bind it to the configured connections, by name.
+        """Compile a snapshot and bind it to the configured connections, by name; each has to permit what it is for.
 
         `redefined` are its definitions whose id and version are retained with another digest. Raises
         RefusedPackageError where this version does not take the snapshot.
@@ -125,15 +125,22 @@ def _accepted(value: Any, binding: WorkflowBinding) -> str | Refusal:
         return Refusal.INPUT_INVALID
 
 
-def _bind(workflow: Workflow, connections: Mapping[str, Mapping[str, Any]], *, refused: bool) -> WorkflowBinding:
-    needed = {name: connections[name] for name in workflow.connections if name in connections}
-    missing = Refused(Refusal.BINDING_CONFLICT) if len(needed) < len(workflow.connections) else None
+def _bind(workflow: Workflow, connections: Mapping[str, Connection], *, refused: bool) -> WorkflowBinding:
+    unbound = None if _permitted(workflow, connections) else Refused(Refusal.BINDING_CONFLICT)
     return WorkflowBinding(
         workflow_version=workflow.version,
         definition_digest=workflow.digest,
-        binding_digest=digest_of(needed),
+        binding_digest=binding_digest(workflow.connections, connections),
         deadline_seconds=workflow.deadline_seconds,
         first_step=workflow.start,
-        conflict=Refused(Refusal.DEFINITION_REFUSED) if refused else missing,
+        conflict=Refused(Refusal.DEFINITION_REFUSED) if refused else unbound,
         input=workflow.input,
+    )
+
+
+def _permitted(workflow: Workflow, connections: Mapping[str, Connection]) -> bool:
+    calls = [step for step in workflow.steps.values() if isinstance(step, Call)]
+    return all(
+        call.connection in connections and connections[call.connection].permits(call.method, call.path)
+        for call in calls
     )

@@ -25,6 +25,13 @@ class UnfitValueError(Exception):
     """A value that has no bounded JSON form; the message is a phrase that repeats nothing of it."""
 
 
+class LargeTextError(UnfitValueError):
+    """A value whose JSON is longer than it may be."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"is larger than {limit:,} bytes")
+
+
 def plain(value: Any, levels: int = MAX_LEVELS) -> Any:
     """Return `value` as JSON: integers within 2^53-1, a float only for a fraction, a time as RFC 3339 in UTC with `Z`.
 
@@ -49,13 +56,13 @@ def plain(value: Any, levels: int = MAX_LEVELS) -> Any:
     raise UnfitValueError("has no JSON form: a duration, bytes or the like")
 
 
-def canonical_text(value: Any) -> str:
-    """Return the canonical JSON (RFC 8785) of what `plain` gave; raises UnfitValueError beyond 131,072 bytes."""
+def canonical_text(value: Any, limit: int = MAX_TEXT_BYTES) -> str:
+    """Return the canonical JSON (RFC 8785) of what `plain` gave; raises LargeTextError beyond `limit` bytes."""
     text = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
     if _MAY_DIFFER.search(text):
         text = rfc8785.dumps(value)
-    if len(text) > MAX_TEXT_BYTES:
-        raise UnfitValueError("is larger than 131,072 bytes")
+    if len(text) > limit:
+        raise LargeTextError(limit)
     return text.decode()
 
 

@@ -6,7 +6,7 @@ from storage.refusals import Refusal
 from tests.support.contract import places, resolved
 from tests.support.deliveries import Delivery
 from tests.support.gatehouse import Gatehouse, NewServer
-from tests.support.packages import workflow
+from tests.support.packages import connection, workflow
 
 
 def codes(operation: str, status: str) -> set[str]:
@@ -47,12 +47,12 @@ def test_a_redefinition_passes_under_another_version(new_server: NewServer) -> N
 
 def test_a_live_run_with_another_binding_stands_in_the_way_until_it_has_ended(new_server: NewServer) -> None:
     server = new_server()
-    server.configure(connections={"crm": {"baseUrl": "https://crm.example"}})
+    server.configure(connections={"crm": connection("https://crm.example")})
     server.apply(workflow(version="2", connection="crm"), workflow("another"))
     server.start()
     event = Delivery()
     run = server.deliver(event).run
-    server.configure(connections={"crm": {"baseUrl": "https://other.example"}})
+    server.configure(connections={"crm": connection("https://other.example")})
     server.restart()
     assert server.deliver().outcome == (409, "binding.live-conflict")
     assert server.deliver(event).run == run

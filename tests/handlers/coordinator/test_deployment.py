@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from handlers.coordinator.deployment import Deployment
+from handlers.coordinator.execution.connection import connections
 from handlers.coordinator.workflows import package
 from storage.database import Storage
 from storage.refusals import Refusal
@@ -15,7 +16,7 @@ from storage.workflows import Activation, Definition
 from tests.support.deliveries import Delivery
 from tests.support.gatehouse import Gatehouse, NewServer
 from tests.support.inprocess import storage_of
-from tests.support.packages import Workflow, workflow, write
+from tests.support.packages import Workflow, connection, workflow, write
 
 
 async def apply(storage: Storage, folder: Path, *workflows: Workflow, force: bool = False) -> str:
@@ -74,11 +75,15 @@ def test_of_many_that_ask_at_once_one_loads(new_server: NewServer, monkeypatch: 
 
 
 @pytest.mark.parametrize(
-    ("connections", "conflict"),
-    [({}, Refusal.BINDING_CONFLICT), ({"crm": {"baseUrl": "https://crm.example"}}, None)],
+    ("configured", "conflict"),
+    [
+        ({}, Refusal.BINDING_CONFLICT),
+        ({"crm": {"baseUrl": "https://crm.example"}}, Refusal.BINDING_CONFLICT),
+        ({"crm": connection("https://crm.example")}, None),
+    ],
 )
 def test_a_workflow_is_bound_to_the_connections_of_this_process(
-    connections: Mapping[str, Mapping[str, Any]],
+    configured: Mapping[str, Mapping[str, Any]],
     conflict: Refusal | None,
     new_server: NewServer,
     tmp_path: Path,
@@ -86,7 +91,7 @@ def test_a_workflow_is_bound_to_the_connections_of_this_process(
     async def work() -> None:
         async with storage_of(new_server().state) as storage:
             await apply(storage, tmp_path / "package", workflow("calling", connection="crm"))
-            deployment = Deployment(storage.workflows, connections)
+            deployment = Deployment(storage.workflows, connections(configured))
             await deployment.load()
             assert deployment.package is not None
             found = deployment.package.workflows["calling"].conflict
@@ -111,7 +116,7 @@ def test_a_start_by_hand_meets_the_package_that_an_event_made_the_process_load(o
 
 
 def test_a_package_that_was_applied_before_may_come_back(own_server: Gatehouse) -> None:
-    own_server.apply(workflow(version="2"))
+    own_server.apply(workflow(version="2", connection="demo-receiver", path="/notices"))
     assert own_server.deliver().outcome == (409, "deployment.activation-changed")
     assert own_server.deliver().status == 204
     done = own_server.run("workflows", "apply", str(own_server.state / "workflows"), "--state", str(own_server.state))

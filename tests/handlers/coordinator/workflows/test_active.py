@@ -8,6 +8,7 @@ import pytest
 import rfc8785
 
 from handlers.coordinator import workflows
+from handlers.coordinator.execution.connection import connections
 from handlers.coordinator.workflows.active import ActivePackage, input_of_event, input_of_start
 from handlers.coordinator.workflows.digest import digest_of
 from handlers.coordinator.workflows.package import RefusedPackageError, load
@@ -17,7 +18,11 @@ from storage.workflows import Definition
 from tests.handlers.coordinator.workflows.building import asking
 
 DEMO = Path(workflows.__file__).parent / "demo"
-REGISTRY = {"baseUrl": "https://registry.example", "timeoutSeconds": 5}
+REGISTRY: dict[str, Any] = {
+    "baseUrl": "https://registry.example",
+    "methods": ["POST"],
+    "paths": ["/cases/{id}/decision"],
+}
 EVENT: dict[str, Any] = {
     "causation": {"hop": 0, "root": "7c0f3a52-5b1e-4d7e-9a41-2f6d8c1b9e30"},
     "data": {"caseId": "c-1", "more": [1.5]},
@@ -32,7 +37,8 @@ EVENT: dict[str, Any] = {
 
 def active(*definitions: Any, **options: Any) -> ActivePackage:
     snapshot = rfc8785.dumps({"format": 1, "workflows": list(definitions)}).decode()
-    return ActivePackage.load(snapshot, options.pop("connections", {"registry": REGISTRY}), **options)
+    configured = connections(options.pop("connections", {"registry": REGISTRY}))
+    return ActivePackage.load(snapshot, configured, **options)
 
 
 def made(event: Any, mapping: Any = "event.data", schema: Any = True) -> str | Refusal:
@@ -41,10 +47,10 @@ def made(event: Any, mapping: Any = "event.data", schema: Any = True) -> str | R
 
 
 def test_the_demo_makes_its_input_of_the_case_that_was_created() -> None:
-    package = ActivePackage.load(load(DEMO).snapshot, {})
+    receiver = {"baseUrl": "http://127.0.0.1:8099", "methods": ["POST"], "paths": ["/notices"]}
+    package = ActivePackage.load(load(DEMO).snapshot, connections({"demo-receiver": receiver}))
     binding = package.triggers["case-follow-up", "case-created"]
     assert input_of_event(EVENT, binding) == '{"caseId":"c-1"}'
-    assert binding.workflow.conflict is None
     others: list[Any] = [{}, {"caseId": 5}, {"caseId": None}, [], "c-1", None]
     for data in others:
         assert input_of_event({**EVENT, "data": data}, binding) is Refusal.INPUT_INVALID
@@ -68,20 +74,27 @@ def test_a_binding_has_all_that_a_new_run_is_made_of() -> None:
 
 
 def test_the_binding_digest_stands_for_the_connections_that_are_needed_alone() -> None:
-    def digest(connections: dict[str, Any]) -> str:
-        return active(asking(), connections=connections).workflows["case-decision"].binding_digest
+    def digest(configured: dict[str, Any]) -> str:
+        return active(asking(), connections=configured).workflows["case-decision"].binding_digest
 
     known = digest({"registry": REGISTRY})
     assert known == digest(
         {"other": {"baseUrl": "https://other.example"}, "registry": dict(reversed(REGISTRY.items()))}
     )
-    assert known != digest({"registry": {**REGISTRY, "timeoutSeconds": 6}})
+    assert known == digest({"registry": {**REGISTRY, "timeoutSeconds": 6}})
+    assert known != digest({"registry": {**REGISTRY, "recovery": "same-command"}})
 
 
 def test_a_connection_that_is_not_configured_is_a_conflict_of_the_workflows_that_need_it() -> None:
     package = active(asking(), connections={"other": REGISTRY})
     assert package.workflows["case-decision"].conflict == Refused(Refusal.BINDING_CONFLICT)
     assert active(asking()).workflows["case-decision"].conflict is None
+
+
+@pytest.mark.parametrize("change", [{"methods": ["GET"]}, {"paths": ["/cases/{id}"]}, {"methods": []}])
+def test_a_call_that_its_connection_does_not_permit_is_a_conflict(change: dict[str, Any]) -> None:
+    package = active(asking(), connections={"registry": {**REGISTRY, **change}})
+    assert package.workflows["case-decision"].conflict == Refused(Refusal.BINDING_CONFLICT)
 
 
 def test_a_definition_that_is_retained_otherwise_is_refused_alone_and_before_all_else() -> None:

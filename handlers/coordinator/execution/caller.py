@@ -1,0 +1,147 @@
+"""Asks receivers over HTTP: whatever one does, it costs no more than the connection's time and bytes.
+
+Nothing that is sent or received is logged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import stat
+import time
+from collections.abc import Callable
+from datetime import UTC
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
+
+import httpx
+
+from handlers.coordinator.execution.command import HEADERS
+from handlers.coordinator.execution.connection import Connection
+from handlers.coordinator.execution.exchange import Answered, Encoded, Exchange, NotConnected, TooLarge, Unanswered
+from storage.execution.records import Command
+
+MAX_TOKEN_BYTES: Final = 8_192
+
+_TOKEN: Final = re.compile(rb"[!-~]{1,%d}" % MAX_TOKEN_BYTES)
+_SECONDS: Final = re.compile(r"[0-9]{1,9}")
+# The transport tells of this before it writes the first byte of a request, and after all that it takes to connect.
+_SENDING: Final = "http11.send_request_headers.started"
+
+_log = logging.getLogger(__name__)
+
+
+class Caller:
+    """Keeps no connection open between two calls.
+
+    A receiver may close one at the moment of the next call, and then nobody knows whether that was sent.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        """`clock` gives seconds since the epoch, by which a Retry-After that is a date is measured."""
+        self._clock = clock
+        self._transport = httpx.AsyncHTTPTransport(
+            trust_env=False, limits=httpx.Limits(max_connections=None, max_keepalive_connections=0)
+        )
+
+    async def send(self, connection: Connection, command: Command) -> Exchange:
+        """Send a command as it was prepared; raises nothing, whatever the receiver does."""
+        return await self._exchange(connection, command.method, command.url, command.headers, command.body)
+
+    async def receipt(self, connection: Connection, command: Command) -> Exchange:
+        """Ask for the receipt of a command, over a connection that has a receipt path; raises nothing, as for send."""
+        assert connection.receipt_path is not None  # noqa: S101 - the settings have it wherever it is asked for
+        path = connection.receipt_path.replace("{key}", quote(command.key, safe=""))
+        return await self._exchange(connection, "GET", connection.base_url + path, HEADERS, None)
+
+    async def close(self) -> None:
+        """Close what is open."""
+        await self._transport.aclose()
+
+    async def _exchange(
+        self, connection: Connection, method: str, url: str, headers: tuple[tuple[str, str], ...], body: bytes | None
+    ) -> Exchange:
+        sending = False
+
+        async def trace(event: str, _: object) -> None:
+            nonlocal sending
+            sending = sending or event == _SENDING
+
+        try:
+            request = httpx.Request(
+                method,
+                url,
+                headers=[*headers, *_authorization(connection.token_file), ("Connection", "close")],
+                content=body,
+                extensions={"trace": trace},
+            )
+            async with asyncio.timeout(connection.timeout_seconds):
+                return await self._ask(request, connection.max_response_bytes)
+        except (httpx.HTTPError, httpx.InvalidURL, OSError, UnicodeError, _TokenError):
+            return Unanswered() if sending else NotConnected()
+
+    async def _ask(self, request: httpx.Request, limit: int) -> Exchange:
+        response = await self._transport.handle_async_request(request)
+        assert isinstance(response.stream, httpx.AsyncByteStream)  # noqa: S101 - what an asynchronous transport gives
+        try:
+            return await self._read(response, response.stream, limit)
+        finally:
+            await response.stream.aclose()
+
+    async def _read(self, response: httpx.Response, stream: httpx.AsyncByteStream, limit: int) -> Exchange:
+        status = response.status_code
+        if not 200 <= status < 600:
+            return Unanswered()
+        if status >= 300:
+            return Answered(status, retry_after=self._retry_after(response.headers.get("Retry-After")))
+        if response.headers.get("Content-Encoding", "identity").lower() != "identity":
+            return Encoded(status)
+        body = bytearray()
+        async for piece in stream:
+            body += piece
+            if len(body) > limit:
+                return TooLarge(status)
+        return Answered(status, bytes(body))
+
+    def _retry_after(self, value: str | None) -> int | None:
+        """Return the milliseconds of a Retry-After in seconds or as a date (RFC 9110, section 10.2.3)."""
+        if value is None:
+            return None
+        if _SECONDS.fullmatch(value):
+            return int(value) * 1000
+        try:
+            # Some forms of a date name no zone: all of HTTP are in GMT.
+            date = parsedate_to_datetime(value).replace(tzinfo=UTC)
+            return max(0, round((date.timestamp() - self._clock()) * 1000))
+        except (OverflowError, ValueError):
+            return None
+
+
+class _TokenError(Exception):
+    """A token that cannot be sent; nothing is."""
+
+
+def _authorization(file: Path | None) -> list[tuple[str, str]]:
+    """Return the header with the token that the file has now."""
+    if file is None:
+        return []
+    try:
+        token = _content(file)
+    except OSError as error:
+        _log.warning("the token file %s cannot be read: %s", file, error.strerror)
+        raise _TokenError from None
+    if _TOKEN.fullmatch(token) is None:
+        _log.warning("the token file %s has no token: one line of visible ASCII", file)
+        raise _TokenError
+    return [("Authorization", f"Bearer {token.decode()}")]
+
+
+def _content(file: Path) -> bytes:
+    if not stat.S_ISREG(file.stat().st_mode):
+        raise OSError(0, "it is no regular file")
+    with file.open("rb") as opened:
+        content = opened.read(MAX_TOKEN_BYTES + 2)
+    return content.removesuffix(b"\n")
