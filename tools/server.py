@@ -16,7 +16,10 @@ import uvloop
 
 from handlers.coordinator.api import coordinator_api, coordinator_document
 from handlers.coordinator.app import App as CoordinatorApp
+from handlers.coordinator.definitions import Definitions
 from handlers.coordinator.deployment import Deployment
+from handlers.coordinator.execution.caller import Caller
+from handlers.coordinator.execution.connection import connections
 from handlers.coordinator.sources import Sources
 from handlers.gateway.faults import Api
 from handlers.gateway.listener import Listener
@@ -104,7 +107,9 @@ async def _run(
             opened.push_async_callback(raft.close)
         turns = Turns(storage.join, rafts, timeout_seconds=settings.join.turn_timeout_seconds)
         token = folder.read_secret(folder.operator_token)
-        coordinator = await _coordinator(settings, storage, sources, token)
+        caller = Caller()
+        opened.push_async_callback(caller.close)
+        coordinator = await _coordinator(settings, storage, sources, token, caller)
         join = _join(settings, folder, storage, rafts, turns, token)
         apis: dict[ListenerName, Sequence[Api]] = {"control": [coordinator, join], "join": [join]}
         stopping = asyncio.Event()
@@ -138,10 +143,12 @@ def _leave_to_reference_counts() -> None:
     gc.set_threshold(10_000, 20, 50)
 
 
-async def _coordinator(settings: Settings, storage: Storage, sources: Sources, token: str) -> Api:
-    deployment = Deployment(storage.workflows, settings.called())
+async def _coordinator(settings: Settings, storage: Storage, sources: Sources, token: str, caller: Caller) -> Api:
+    known = connections(settings.called())
+    deployment = Deployment(storage.workflows, known)
     await deployment.load()
-    return coordinator_api(CoordinatorApp(storage, deployment), sources, token)
+    app = CoordinatorApp(storage, deployment, Definitions(storage.workflows), known, caller)
+    return coordinator_api(app, sources, token)
 
 
 def _installs(settings: Settings, folder: StateFolder, storage: Storage) -> InstallerApp:

@@ -10,6 +10,7 @@ from handlers.coordinator.doctor import doctor
 from handlers.coordinator.events import admit_event
 from handlers.coordinator.health import live, ready
 from handlers.coordinator.holds import release_admission_hold, release_restore_hold, restore_hold
+from handlers.coordinator.recovery import reconcile, retry_same
 from handlers.coordinator.runs import cancel_run, get_run, inspect_run, list_runs, start_run
 
 
@@ -22,6 +23,8 @@ def service(app: App) -> Service:
         get_run=partial(get_run, app),
         inspect_run=partial(inspect_run, app),
         cancel_run=partial(cancel_run, app),
+        retry_same=partial(retry_same, app),
+        reconcile=partial(reconcile, app),
         restore_hold=partial(restore_hold, app),
         release_restore_hold=partial(release_restore_hold, app),
         release_admission_hold=partial(release_admission_hold, app),

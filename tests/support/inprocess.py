@@ -8,7 +8,9 @@ from pathlib import Path
 
 from handlers.coordinator.api import coordinator_api
 from handlers.coordinator.app import App
+from handlers.coordinator.definitions import Definitions
 from handlers.coordinator.deployment import Deployment
+from handlers.coordinator.execution.caller import Caller
 from handlers.coordinator.sources import Sources
 from handlers.gateway.listener import Listener
 from handlers.gateway.telemetry import Metrics, RequestLog
@@ -37,5 +39,5 @@ async def listener_of(state: Path) -> AsyncIterator[Listener]:
         await deployment.load()
         sources = Sources(lambda: settings.load(folder.settings_file).events, folder.settings_file)
         token = folder.operator_token.read_text(encoding="utf-8").strip()
-        api = coordinator_api(App(storage, deployment), sources, token)
-        yield Listener("control", [api], {}, Metrics(), RequestLog())
+        app = App(storage, deployment, Definitions(storage.workflows), {}, Caller())
+        yield Listener("control", [coordinator_api(app, sources, token)], {}, Metrics(), RequestLog())

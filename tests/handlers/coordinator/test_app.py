@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from handlers.coordinator.app import App
+from handlers.coordinator.definitions import Definitions
 from handlers.coordinator.deployment import Deployment
+from handlers.coordinator.execution.caller import Caller
 from tests.support.gatehouse import NewServer
 from tests.support.inprocess import storage_of
 
@@ -18,6 +20,6 @@ def test_what_handlers_work_with_stays_what_it_is(new_server: NewServer) -> None
 
 async def put_together(state: Path) -> None:
     async with storage_of(state) as storage:
-        app = App(storage, Deployment(storage.workflows, {}))
+        app = App(storage, Deployment(storage.workflows, {}), Definitions(storage.workflows), {}, Caller())
         with pytest.raises(FrozenInstanceError):
             app.storage = storage  # type: ignore[misc]

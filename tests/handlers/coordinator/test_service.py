@@ -7,7 +7,9 @@ from pathlib import Path
 
 from generated.coordinator.operations import OPERATIONS
 from handlers.coordinator.app import App
+from handlers.coordinator.definitions import Definitions
 from handlers.coordinator.deployment import Deployment
+from handlers.coordinator.execution.caller import Caller
 from handlers.coordinator.service import service
 from tests.support.gatehouse import NewServer
 from tests.support.inprocess import storage_of
@@ -19,7 +21,7 @@ def test_each_operation_is_served_by_the_function_of_its_name(new_server: NewSer
 
 async def look(state: Path) -> None:
     async with storage_of(state) as storage:
-        app = App(storage, Deployment(storage.workflows, {}))
+        app = App(storage, Deployment(storage.workflows, {}), Definitions(storage.workflows), {}, Caller())
         served = service(app)
     for operation in OPERATIONS:
         handler = getattr(served, operation.name)
