@@ -74,9 +74,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ok:
-    """The receipt was there; the run has the call's result and is due at once, or has failed where its deadline has
-    passed.
-    """
+    """The receipt was there; the run has the call's result and is due at once."""
 
     status: ClassVar[Literal[200]] = 200
     body: Run
