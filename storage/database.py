@@ -14,6 +14,7 @@ from storage.audit import AuditFile
 from storage.connections import engine, is_fault, not_opened
 from storage.doctor import Doctor
 from storage.events import Admissions
+from storage.execution.storage import ExecutionStorage
 from storage.holds import Holds, hold_state
 from storage.installer.storage import InstallerStorage
 from storage.join.storage import JoinStorage
@@ -47,18 +48,22 @@ class Storage:
         node: str,
         recovery_only: bool,
         on_commit: Callable[[int], None] | None,
+        pace_seconds: float,
     ) -> None:
         self._engines = engines
         self._audit = audit
         writing, reading = engines
         spelling = Spelling(writing.dialect)
         statements = RunStatements(spelling)
-        self.writer = Writer(writing, audit, node=node, waiting=limits.waiting, on_commit=on_commit)
+        self.writer = Writer(
+            writing, audit, node=node, waiting=limits.waiting, on_commit=on_commit, pace_seconds=pace_seconds
+        )
         self._readers = Readers(reading, size=limits.readers, waiting=limits.reads_waiting)
         self.admissions = Admissions(self.writer, spelling, statements, recovery_only=recovery_only)
         self.runs = Runs(self.writer, self._readers, statements, recovery_only=recovery_only)
         self.holds = Holds(self.writer, self._readers)
         self.workflows = Workflows(self.writer, self._readers)
+        self.execution = ExecutionStorage(self.writer, self._readers, spelling)
         self.join = JoinStorage(self.writer, self._readers, spelling)
         self.installer = InstallerStorage(self.writer, self._readers, spelling)
         self.doctor = Doctor(self._readers)
@@ -73,10 +78,12 @@ class Storage:
         recovery_only: bool = False,
         limits: Limits | None = None,
         on_commit: Callable[[int], None] | None = None,
+        pace_seconds: float = 0,
     ) -> Storage:
         """Open the database at `url` (sqlite:///… or postgresql://…) and bring the audit file level with the table.
 
-        `on_commit` is called in the loop with the number of items of each batch. Raises SchemaOutOfDate where the
+        `on_commit` is called in the loop with the number of items of each batch; batches begin no sooner than
+        `pace_seconds` after one another's end, so that another process comes to write. Raises SchemaOutOfDate where the
         migrations have not been applied, Unavailable where the database cannot be reached, Broken where the SQLite file
         is none, AuditUnavailable where the audit file cannot be written, ValueError where the URL is of no such kind.
         """
@@ -90,7 +97,15 @@ class Storage:
         except BaseException:
             _release(audit, writing, reading)
             raise
-        return cls((writing, reading), audit, limits, node=node, recovery_only=recovery_only, on_commit=on_commit)
+        return cls(
+            (writing, reading),
+            audit,
+            limits,
+            node=node,
+            recovery_only=recovery_only,
+            on_commit=on_commit,
+            pace_seconds=pace_seconds,
+        )
 
     async def close(self) -> None:
         """Finish what waits, then close every connection; may be called twice."""

@@ -24,7 +24,10 @@ class ActivePackage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """`runs` counts every state, also those at zero; `backlog` is the outbox rows that no executor has taken."""
+    """`runs` counts every state, also those at zero; `backlog` is the outbox rows that no executor has taken.
+
+    `uncertain` counts the live runs of which something is not known, also where recovery is at work on it.
+    """
 
     holds: HoldState
     activation: ActivePackage | None
@@ -48,7 +51,7 @@ class Doctor:
 def _report(connection: sa.Connection) -> Report:
     counted = connection.execute(sa.select(RUNS.c.state, sa.func.count().label("runs")).group_by(RUNS.c.state))
     due = sa.select(sa.func.min(RUNS.c.next_due_at)).where(RUNS.c.next_due_at.is_not(None))
-    uncertain = sa.select(sa.func.count()).select_from(RUNS).where(RUNS.c.uncertain)
+    uncertain = sa.select(sa.func.count()).select_from(RUNS).where(RUNS.c.uncertain, RUNS.c.ended_at.is_(None))
     return Report(
         holds=hold_state(connection),
         activation=_activation(connection),

@@ -10,11 +10,14 @@ import sqlalchemy as sa
 from storage.readers import Readers
 from storage.refusals import Refusal, Refused
 from storage.statements import table
-from storage.tables import SwitchRow
+from storage.tables import RunRow, SwitchRow
 from storage.transaction import Transaction
 from storage.writer import Writer
 
-SWITCHES = table(SwitchRow)
+SWITCHES, RUNS = table(SwitchRow), table(RunRow)
+
+# By these the index on states finds the live runs among all that have ended.
+_LIVE = ("admitted", "running", "waiting", "uncertain")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +47,7 @@ class Holds:
         return await self._readers.read(hold_state)
 
     async def restore(self, reason: str) -> HoldState:
-        """Set both holds; where both stand already nothing changes."""
+        """Set both holds, and ask for a review of every live run; where both stand already nothing changes."""
         return await self._writer.submit(_restore, reason)
 
     async def release_restore(self, reason: str) -> HoldState | Refused:
@@ -72,7 +75,13 @@ def hold_state(connection: sa.Connection) -> HoldState:
 
 
 def _restore(transaction: Transaction, reasons: Sequence[str]) -> list[HoldState]:
-    return [_set(transaction, HoldState(True, True), "hold.restored", {"reason": reason}) for reason in reasons]
+    """Set both holds: what live runs have sent since the state that was restored, nobody knows."""
+    for reason in reasons:
+        if not (transaction.switches.admission_held and transaction.switches.execution_held):
+            review = RUNS.update().where(RUNS.c.state.in_(_LIVE)).values(restore_review_required=True)
+            transaction.connection.execute(review)
+            _set(transaction, HoldState(True, True), "hold.restored", {"reason": reason})
+    return [HoldState(True, True)] * len(reasons)
 
 
 def _release_restore(transaction: Transaction, reasons: Sequence[str]) -> list[HoldState | Refused]:

@@ -1,4 +1,4 @@
-"""Runs: begun by key, read newest first, cancelled; executing them is not done here."""
+"""Runs: begun by key, read newest first, inspected, cancelled; execution/ carries them out."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from storage.admission import Births, NewRun, RunStatements
-from storage.execution.records import Attempt, Recovery, StepType
+from storage.execution.progress import Progress
+from storage.execution.records import Attempt, FailureCode, Recovery, StepType
+from storage.execution.rows import STEPS, attempts_of, command_of
 from storage.identifiers import parse
 from storage.readers import Readers
 from storage.refusals import Refusal, Refused
@@ -24,8 +26,6 @@ StepState: TypeAlias = Literal["running", "waiting", "uncertain", "completed", "
 
 RUNS, STARTS, OUTBOX = table(RunRow), table(StartRow), table(OutboxRow)
 
-# In the first no executor works on the run, so that a cancellation ends it at once; from the second no way leads on.
-_IDLE: Final = ("admitted", "waiting")
 _ENDED: Final = ("completed", "failed", "cancelled")
 
 
@@ -48,7 +48,7 @@ class Run:
     restore_review_required: bool
     outcome: str | None
     output: str | None
-    failure_code: str | None
+    failure_code: FailureCode | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,14 +127,14 @@ class Runs:
 
     async def inspect(self, run_id: str) -> Inspection | None:
         """The run of this id with its steps; None as for get."""
-        run = await self.get(run_id)
-        return None if run is None else Inspection(run, steps=(), recovery=None)
+        found = parse(run_id)
+        return None if found is None else await self._readers.read(lambda connection: _inspect(connection, found))
 
     async def cancel(self, run_id: str, reason: str) -> Run | None:
         """Cancel a run and return it as it then stands; None as for get.
 
-        An ended run comes back unchanged, an admitted or waiting one becomes `cancelled`, of any other the wish is
-        noted in `cancel_requested`.
+        An ended run comes back unchanged. Of one that an executor has in hand the wish is noted in `cancel_requested`,
+        and it ends when the attempt under way has ended; any other becomes `cancelled` at once.
         """
         found = parse(run_id)
         return None if found is None else await self._writer.submit(_cancel_many, (found, reason))
@@ -148,7 +148,7 @@ class Runs:
         if known is not None:
             if known.request_digest != start.request_digest:
                 return Refused(Refusal.KEY_REUSED)
-            return Started(_one(connection, known.run_id), new=False)
+            return Started(one_run(connection, known.run_id), new=False)
         births = Births(transaction, self._statements, recovery_only=self._recovery_only)
         births.foresee([start])
         decided = births.decide(start)
@@ -164,7 +164,7 @@ class Runs:
         transaction.record(
             "run.started", str(run_id), {"requestDigest": start.request_digest, "workflow": start.workflow}
         )
-        return Started(_one(connection, run_id), new=True)
+        return Started(one_run(connection, run_id), new=True)
 
 
 def _cancel(transaction: Transaction, wish: tuple[UUID, str]) -> Run | None:
@@ -172,13 +172,13 @@ def _cancel(transaction: Transaction, wish: tuple[UUID, str]) -> Run | None:
     run = _get(connection, run_id)
     if run is None or run.cancel_requested or run.state in _ENDED:
         return run
-    changes: dict[str, object] = {"cancel_requested": True}
-    if run.state in _IDLE:
-        changes |= {"state": "cancelled", "ended_at": transaction.now, "next_due_at": None}
-    connection.execute(RUNS.update().where(RUNS.c.run_id == run_id).values(changes))
-    connection.execute(OUTBOX.insert().values(run_id=run_id, kind="cancel", created_at=transaction.now))
-    transaction.record("run.cancelled", str(run_id), {"reason": reason, "state": run.state})
-    return _one(connection, run_id)
+    connection.execute(RUNS.update().where(RUNS.c.run_id == run_id).values(cancel_requested=True))
+    told: dict[str, object] = {"reason": reason, "state": run.state}
+    if run.state == "running":
+        transaction.record("run.cancel-requested", str(run_id), told)
+    else:
+        Progress.one(transaction, run_id).cancel(told)
+    return one_run(connection, run_id)
 
 
 _cancel_many = one_by_one(_cancel)
@@ -193,8 +193,33 @@ def _get(connection: sa.Connection, run_id: UUID) -> Run | None:
     return None if row is None else _run(row)
 
 
-def _one(connection: sa.Connection, run_id: UUID) -> Run:
+def one_run(connection: sa.Connection, run_id: UUID) -> Run:
+    """A run that is there."""
     return _run(connection.execute(_selection().where(RUNS.c.run_id == run_id)).one())
+
+
+def _inspect(connection: sa.Connection, run_id: UUID) -> Inspection | None:
+    run = _get(connection, run_id)
+    if run is None:
+        return None
+    attempts = attempts_of(connection, run_id)
+    # Which type a step has is not known before an executor has read the definition.
+    reached = sa.select(STEPS.c.step, STEPS.c.type, STEPS.c.state).where(
+        STEPS.c.run_id == run_id, STEPS.c.type.is_not(None)
+    )
+    steps = tuple(
+        Step(step=row.step, type=row.type, state=row.state, attempts=attempts.get(row.step, ()))
+        for row in connection.execute(reached.order_by(STEPS.c.place))
+    )
+    return Inspection(run, steps, _recovery(connection, run_id, run))
+
+
+def _recovery(connection: sa.Connection, run_id: UUID, run: Run) -> Recovery | None:
+    """How the present step recovers, where it is a call that is uncertain or waits to be tried again."""
+    if run.step is None or run.state not in ("waiting", "uncertain"):
+        return None
+    command = command_of(connection, run_id, run.step)
+    return None if command is None else command.recovery
 
 
 def _run(row: sa.Row[Any]) -> Run:

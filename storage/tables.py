@@ -75,7 +75,10 @@ class SwitchRow(SQLModel, table=True):
 
 
 class RunRow(SQLModel, table=True):
-    """A run; it is live while `ended_at` is null."""
+    """A run; it is live while `ended_at` is null, `running` while a claim on it stands.
+
+    `blocked`: it waits for an executor that is made of other things than the one that gave it up.
+    """
 
     __tablename__ = "runs"
 
@@ -97,6 +100,7 @@ class RunRow(SQLModel, table=True):
     uncertain: bool
     cancel_requested: bool
     restore_review_required: bool
+    blocked: bool = Field(sa_column=sa.Column(sa.Boolean(), server_default=sa.false(), nullable=False))
 
     __table_args__ = (
         Index("runs_by_state", "state", "run_id"),
@@ -154,7 +158,7 @@ class StartRow(SQLModel, table=True):
 
 
 class OutboxRow(SQLModel, table=True):
-    """Work for an executor, in commit order; who takes a row deletes it, and its number is never given again."""
+    """A new run for an executor, in commit order; who takes it deletes the row, and its number is never given again."""
 
     __tablename__ = "outbox"
     __table_args__ = ({"sqlite_autoincrement": True},)
@@ -166,6 +170,81 @@ class OutboxRow(SQLModel, table=True):
     run_id: UUID = Field(sa_column=sa.Column(sa.Uuid(), sa.ForeignKey("runs.run_id"), nullable=False))
     kind: str = Field(sa_column=_text())
     created_at: int = Field(sa_column=_big())
+
+
+class ClaimRow(SQLModel, table=True):
+    """A run in an executor's hands; a number is never given again, so that a claim which was lost is known by it."""
+
+    __tablename__ = "claims"
+    __table_args__ = (UniqueConstraint("run_id", name="claims_by_run"), {"sqlite_autoincrement": True})
+
+    seq: int | None = Field(
+        default=None,
+        sa_column=sa.Column(sa.BigInteger().with_variant(sa.Integer(), "sqlite"), primary_key=True),
+    )
+    run_id: UUID = Field(sa_column=sa.Column(sa.Uuid(), sa.ForeignKey("runs.run_id"), nullable=False))
+    executor: str = Field(sa_column=_text())
+
+
+class ExecutorRow(SQLModel, table=True):
+    """An executor, and how often it has given a sign of life."""
+
+    __tablename__ = "executors"
+
+    name: str = Field(sa_column=_text(primary_key=True))
+    beats: int = Field(sa_column=_big())
+
+
+class StepRow(SQLModel, table=True):
+    """A step that a run has reached, and what it left; `place` numbers a run's steps as it reached them.
+
+    `type` is null until an executor that can read the definition has told it, `body` is JSON text. `tries` counts how
+    often the step was taken up since something came of it; `repeat_accepted`: a person wants it tried again.
+    """
+
+    __tablename__ = "steps"
+
+    run_id: UUID = Field(sa_column=sa.Column(sa.Uuid(), sa.ForeignKey("runs.run_id"), primary_key=True))
+    step: str = Field(sa_column=_text(primary_key=True))
+    place: int
+    type: str | None = Field(sa_column=_text(nullable=True))
+    state: str = Field(sa_column=_text())
+    tries: int
+    repeat_accepted: bool
+    status: int | None
+    body: str | None = Field(sa_column=_text(nullable=True))
+    ended_at: int | None = Field(sa_column=_big(nullable=True))
+
+
+class CommandRow(SQLModel, table=True):
+    """What a call sends, as it was prepared before it was sent first; `headers` is JSON text."""
+
+    __tablename__ = "commands"
+
+    run_id: UUID = Field(sa_column=sa.Column(sa.Uuid(), sa.ForeignKey("runs.run_id"), primary_key=True))
+    step: str = Field(sa_column=_text(primary_key=True))
+    key: str = Field(sa_column=_text())
+    connection: str = Field(sa_column=_text())
+    recovery: str = Field(sa_column=_text())
+    method: str = Field(sa_column=_text())
+    url: str = Field(sa_column=_text())
+    headers: str = Field(sa_column=_text())
+    body: bytes | None = Field(sa_column=sa.Column(sa.LargeBinary(), nullable=True))
+
+
+class AttemptRow(SQLModel, table=True):
+    """One try of a step; it is under way while `ended_at` is null."""
+
+    __tablename__ = "attempts"
+
+    run_id: UUID = Field(sa_column=sa.Column(sa.Uuid(), sa.ForeignKey("runs.run_id"), primary_key=True))
+    step: str = Field(sa_column=_text(primary_key=True))
+    number: int = Field(sa_column=sa.Column(sa.Integer(), primary_key=True, autoincrement=False))
+    kind: str = Field(sa_column=_text())
+    started_at: int = Field(sa_column=_big())
+    ended_at: int | None = Field(sa_column=_big(nullable=True))
+    result: str | None = Field(sa_column=_text(nullable=True))
+    http_status: int | None
 
 
 class JoinTokenRow(SQLModel, table=True):

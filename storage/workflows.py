@@ -6,6 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+import orjson
+import rfc8785
 import sqlalchemy as sa
 
 from storage.readers import Readers
@@ -96,6 +98,10 @@ class Workflows:
         """Every stored package, the latest applied first."""
         return await self._readers.read(_packages)
 
+    async def definition(self, digest: str) -> str | None:
+        """The canonical JSON of the definition with this digest, None where no stored package has it."""
+        return await self._readers.read(lambda connection: _definition(connection, digest))
+
 
 def _active(connection: sa.Connection) -> Activation | None:
     row = connection.execute(sa.select(PACKAGES).join(SWITCHES, SWITCHES.c.package_digest == PACKAGES.c.digest)).first()
@@ -108,6 +114,17 @@ def _active(connection: sa.Connection) -> Activation | None:
         applied_at=row.applied_at,
         redefined=_redefined(connection, definitions),
     )
+
+
+def _definition(connection: sa.Connection, digest: str) -> str | None:
+    holding = sa.select(PACKAGES.c.snapshot, HELD_BY.c.workflow_id).join(
+        HELD_BY, HELD_BY.c.package_digest == PACKAGES.c.digest
+    )
+    row = connection.execute(holding.where(HELD_BY.c.digest == digest).order_by(PACKAGES.c.applied_at.desc())).first()
+    if row is None:
+        return None
+    held = orjson.loads(row.snapshot).get("workflows", [])
+    return next((rfc8785.dumps(each).decode() for each in held if each["id"] == row.workflow_id), None)
 
 
 def _packages(connection: sa.Connection) -> list[Package]:

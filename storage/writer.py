@@ -71,6 +71,7 @@ class Writer:
         node: str,
         waiting: int,
         on_commit: Callable[[int], None] | None = None,
+        pace_seconds: float = 0,
     ) -> None:
         self.failure_points = FailurePoints()
         self._engine = writing
@@ -78,6 +79,8 @@ class Writer:
         self._node = node
         self._limit = waiting
         self._on_commit = on_commit
+        self._pace = pace_seconds
+        self._resting_until = 0.0
         self._loop = asyncio.get_running_loop()
         self._statements = AuditStatements(Spelling(writing.dialect))
         self._run_ids = RunIds()
@@ -125,6 +128,7 @@ class Writer:
         """The thread: take everything that waits, run it, answer all of it with one call into the loop."""
         while (batch := self._batches.get()) is not None:
             last = False
+            self._rest()
             while not self._batches.empty():
                 more = self._batches.get()
                 if more is None:
@@ -132,9 +136,16 @@ class Writer:
                     break
                 batch += more
             self._loop.call_soon_threadsafe(self._answer, batch, self._run(batch))
+            self._resting_until = time.monotonic() + self._pace
             if last:
                 break
         self._disconnect()
+
+    def _rest(self) -> None:
+        """Leave the database to other processes for a while after a batch; what comes meanwhile joins the next."""
+        rest = self._resting_until - time.monotonic()
+        if rest > 0 and not self._closed:
+            time.sleep(rest)
 
     def _answer(self, batch: list[Waiting], results: list[object]) -> None:
         self._unanswered -= len(batch)

@@ -2,8 +2,26 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
+from storage.execution.progress import Progress
 from storage.execution.records import AttemptEnd, AttemptKind, Claim, Command, Move, Position, StepType
-from storage.writer import Writer
+from storage.transaction import Transaction
+from storage.writer import Writer, one_by_one
+
+
+class _Dispatch(NamedTuple):
+    claim: Claim
+    step_type: StepType
+    kind: AttemptKind
+    command: Command | None
+
+
+class _Settlement(NamedTuple):
+    claim: Claim
+    step_type: StepType | None
+    move: Move
+    attempt: AttemptEnd | None
 
 
 class Journal:
@@ -13,27 +31,64 @@ class Journal:
         self._writer = writer
 
     async def take_up(self, claim: Claim) -> Position | None:
-        """Begin the present step, or go on with it; an attempt in which an executor died ends as `interrupted`.
+        """Begin the present step, or go on with it; an attempt that is under way is one in which an executor died.
 
-        None where the claim does not stand, and where it ends by this: execution is held, or the run is to be
-        cancelled.
+        None where the claim does not stand, or ends by this, since execution is held.
         """
-        raise NotImplementedError
+        return await self._writer.submit(_take_up_many, claim)
 
     async def dispatch(
         self, claim: Claim, *, step_type: StepType, kind: AttemptKind, command: Command | None
     ) -> int | None:
         """Begin an attempt and return its number, from 1; from here on the command counts as sent.
 
-        `command` is stored where the step has none: the first stays. None as for take_up: then nothing may be sent.
+        `command` is stored where the step has none: the first stays. None where the claim does not stand, or ends by
+        this, since execution is held or the run is to be cancelled: then nothing may be sent.
         """
-        raise NotImplementedError
+        return await self._writer.submit(_dispatch_many, _Dispatch(claim, step_type, kind, command))
 
     async def settle(
         self, claim: Claim, *, step_type: StepType | None, move: Move, attempt: AttemptEnd | None = None
     ) -> bool:
         """End the attempt under way and make the move; True where the run goes on under this claim.
 
-        `step_type` is None where the definition cannot be read. A run that is to be cancelled ends by any move.
+        `step_type` is None where the definition cannot be read. A run that is to be cancelled ends by any move: as
+        cancelled, or as completed where this move completes it.
         """
-        raise NotImplementedError
+        return await self._writer.submit(_settle_many, _Settlement(claim, step_type, move, attempt))
+
+
+def _take_up(transaction: Transaction, claim: Claim) -> Position | None:
+    progress = Progress.held(transaction, claim)
+    if progress is None:
+        return None
+    if transaction.switches.execution_held:
+        progress.release()
+        return None
+    return progress.take_up()
+
+
+def _dispatch(transaction: Transaction, entry: _Dispatch) -> int | None:
+    progress = Progress.held(transaction, entry.claim, entry.step_type)
+    if progress is None:
+        return None
+    if transaction.switches.execution_held or progress.run.cancel_requested:
+        progress.release()
+        return None
+    if entry.command is not None:
+        progress.prepare(entry.command)
+    return progress.begin_attempt(entry.kind)
+
+
+def _settle(transaction: Transaction, entry: _Settlement) -> bool:
+    progress = Progress.held(transaction, entry.claim, entry.step_type)
+    if progress is None:
+        return False
+    if entry.attempt is not None:
+        progress.end_attempt(entry.attempt)
+    return progress.move(entry.move)
+
+
+_take_up_many = one_by_one(_take_up)
+_dispatch_many = one_by_one(_dispatch)
+_settle_many = one_by_one(_settle)

@@ -3,52 +3,167 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
 
-from storage.execution.records import Advance, Command
-from storage.refusals import Refused
-from storage.runs import Run
-from storage.writer import Writer
+import sqlalchemy as sa
+
+from storage.execution.doubt import in_doubt
+from storage.execution.progress import Progress, position, standing
+from storage.execution.records import MOST_TRIES, Advance, AttemptEnd, End, Position
+from storage.execution.rows import command_of
+from storage.holds import hold_state
+from storage.identifiers import parse
+from storage.readers import Readers
+from storage.refusals import Refusal, Refused
+from storage.runs import Run, one_run
+from storage.transaction import Transaction
+from storage.writer import Writer, one_by_one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UncertainCall:
-    """A call whose effect is not known; `mark` is for `reconciled`, which finds by it that the run has moved."""
+    """A call whose effect is not known, as it stands; by `mark` it is found that the run has moved since."""
 
     run: Run
-    command: Command
+    position: Position
     mark: str
 
 
-class Recoveries:
-    """Every method raises Unavailable, Overloaded, AuditUnavailable and Unstorable; a run that is not there is None.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Retry:
+    run_id: UUID
+    reason: str
+    accept_repeat: bool
+    readable: bool
 
-    `readable`: whether the caller can read the definition of the run.
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Reconciliation:
+    run_id: UUID
+    mark: str
+    move: Advance | End
+    attempt: AttemptEnd
+    started_at: int
+    reason: str
+
+
+class Recoveries:
+    """Every method raises Unavailable and Overloaded, those that write AuditUnavailable and Unstorable too.
+
+    A run that is not there is None, as for Runs.get.
     """
 
-    def __init__(self, writer: Writer) -> None:
+    def __init__(self, writer: Writer, readers: Readers) -> None:
         self._writer = writer
+        self._readers = readers
 
     async def retry_same(
         self, run_id: str, *, reason: str, accept_repeat: bool, readable: bool
     ) -> Run | Refused | None:
-        """Let an uncertain run, or one that waits at a call, be due at once.
+        """Let an uncertain run, or one that waits at a call, be due at once; `readable`: its definition can be read.
 
         RETRY_REFUSED for any other, then EXECUTION_HELD, DEFINITION_INCOMPATIBLE and, unless a repeat is accepted,
         REVIEW_REQUIRED, EVALUATION_UNCERTAIN, MUTATION_UNCERTAIN.
         """
-        raise NotImplementedError
+        found = parse(run_id)
+        if found is None:
+            return None
+        retry = _Retry(run_id=found, reason=reason, accept_repeat=accept_repeat, readable=readable)
+        return await self._writer.submit(_retry_many, retry)
 
-    async def uncertain_call(self, run_id: str, *, readable: bool) -> UncertainCall | Refused | None:
-        """The call that reconciling is about.
+    async def uncertain_call(self, run_id: str) -> UncertainCall | Refused | None:
+        """The call that reconciling is about: RECONCILE_REFUSED where none is in doubt, then EXECUTION_HELD."""
+        found = parse(run_id)
+        return None if found is None else await self._readers.read(lambda connection: _uncertain(connection, found))
 
-        RECONCILE_REFUSED where the run is not uncertain or nothing was sent, then EXECUTION_HELD,
-        DEFINITION_INCOMPATIBLE, RECONCILE_UNSUPPORTED.
+    async def reconciled(
+        self, run_id: str, mark: str, *, move: Advance | End, attempt: AttemptEnd, started_at: int, reason: str
+    ) -> Run | Refused | None:
+        """Record what the receiver told when it was asked at `started_at` (epoch milliseconds), and make the move.
+
+        A run that goes on is due at once. RECONCILE_RACED where the run has moved since the mark was given.
         """
-        raise NotImplementedError
+        found = parse(run_id)
+        if found is None:
+            return None
+        told = _Reconciliation(
+            run_id=found, mark=mark, move=move, attempt=attempt, started_at=started_at, reason=reason
+        )
+        return await self._writer.submit(_reconcile_many, told)
 
-    async def reconciled(self, run_id: str, mark: str, *, reason: str, advance: Advance) -> Run | Refused | None:
-        """Complete the step by what the receiver told, and let the run be due at once.
 
-        RECONCILE_RACED where the run has moved since `mark` was given, EXECUTION_HELD.
-        """
-        raise NotImplementedError
+def _retry(transaction: Transaction, retry: _Retry) -> Run | Refused | None:
+    progress = Progress.of(transaction, retry.run_id)
+    if progress is None:
+        return None
+    refusal = _refusal(transaction, progress, retry)
+    if refusal is not None:
+        return Refused(refusal)
+    progress.retry(repeat_accepted=retry.accept_repeat)
+    told: dict[str, object] = {"acceptRepeat": retry.accept_repeat, "reason": retry.reason, "step": progress.run.step}
+    transaction.record("run.retried", str(retry.run_id), told)
+    return one_run(transaction.connection, retry.run_id)
+
+
+def _refusal(transaction: Transaction, progress: Progress, retry: _Retry) -> Refusal | None:
+    if not _may_be_retried(progress.run):
+        return Refusal.RETRY_REFUSED
+    if transaction.switches.execution_held:
+        return Refusal.EXECUTION_HELD
+    if not retry.readable:
+        return Refusal.DEFINITION_INCOMPATIBLE
+    return None if retry.accept_repeat else _risk(transaction.connection, progress)
+
+
+def _may_be_retried(run: sa.Row[Any]) -> bool:
+    """Whether a run is uncertain or waits at a call; at a definition that cannot be read it waits at no known type."""
+    if run.state == "waiting":
+        return bool(run.blocked) or (run.step_type == "call" and run.step_state == "waiting")
+    return bool(run.state == "uncertain")
+
+
+def _risk(connection: sa.Connection, progress: Progress) -> Refusal | None:
+    """Why a person has to say that a repeat is accepted."""
+    if progress.run.restore_review_required:
+        return Refusal.REVIEW_REQUIRED
+    if progress.run.tries > MOST_TRIES:
+        return Refusal.EVALUATION_UNCERTAIN
+    command = command_of(connection, progress.run.run_id, progress.run.step)
+    if command is not None and command.recovery == "hold-after-dispatch" and progress.in_doubt():
+        return Refusal.MUTATION_UNCERTAIN
+    return None
+
+
+def _uncertain(connection: sa.Connection, run_id: UUID) -> UncertainCall | Refused | None:
+    run = standing(connection, run_id)
+    if run is None:
+        return None
+    at = position(connection, run)
+    if run.state != "uncertain" or not in_doubt(at.command, at.attempts):
+        return Refused(Refusal.RECONCILE_REFUSED)
+    if hold_state(connection).execution_held:
+        return Refused(Refusal.EXECUTION_HELD)
+    return UncertainCall(run=one_run(connection, run_id), position=at, mark=_mark(at.step, len(at.attempts)))
+
+
+def _reconcile(transaction: Transaction, told: _Reconciliation) -> Run | Refused | None:
+    progress = Progress.of(transaction, told.run_id)
+    if progress is None:
+        return None
+    run = progress.run
+    if run.state != "uncertain" or _mark(run.step, len(progress.attempts())) != told.mark:
+        return Refused(Refusal.RECONCILE_RACED)
+    progress.add_attempt("receipt", told.started_at, told.attempt)
+    transaction.record("run.reconciled", str(told.run_id), {"reason": told.reason, "step": run.step})
+    progress.move(told.move)
+    return one_run(transaction.connection, told.run_id)
+
+
+def _mark(step: str, attempts: int) -> str:
+    """What is another once the run has gone on, or asked again."""
+    return f"{attempts} {step}"
+
+
+_retry_many = one_by_one(_retry)
+_reconcile_many = one_by_one(_reconcile)

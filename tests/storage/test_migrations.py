@@ -106,7 +106,7 @@ def test_an_upgrade_that_fails_leaves_nothing(
 
 
 @KINDS
-@pytest.mark.parametrize("revision", ["0001", "0002"])
+@pytest.mark.parametrize("revision", ["0001", "0002", "0003"])
 def test_a_database_of_a_former_revision_keeps_what_it_holds(
     postgresql: Server, kind: str, tmp_path: Path, revision: str
 ) -> None:

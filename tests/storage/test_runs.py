@@ -128,7 +128,7 @@ async def test_an_inspection_has_no_steps_before_runs_are_executed(storage: Stor
     assert await storage.runs.inspect(run.run_id) == Inspection(run, steps=(), recovery=None)
 
 
-@pytest.mark.parametrize("state", ["admitted", "waiting"])
+@pytest.mark.parametrize("state", ["admitted", "waiting", "uncertain"])
 async def test_a_run_on_which_no_executor_works_is_cancelled_at_once(
     storage: Storage, url: str, state: RunState
 ) -> None:
@@ -140,24 +140,23 @@ async def test_a_run_on_which_no_executor_works_is_cancelled_at_once(
     assert cancelled == await storage.runs.get(run.run_id)
     [row] = rows(url, RUNS)
     assert row.ended_at is not None
-    assert [work.kind for work in rows(url, OUTBOX)] == ["admitted", "cancel"]
+    assert [work.kind for work in rows(url, OUTBOX)] == ["admitted"]
     told = rows(url, AUDIT)[-1]
     assert (told.action, told.subject) == ("run.cancelled", run.run_id)
     assert json.loads(told.body) == {"reason": "a reason \x00 ", "state": state}
 
 
-@pytest.mark.parametrize("state", ["running", "uncertain"])
-async def test_of_a_run_on_which_an_executor_works_the_wish_is_noted_once(
-    storage: Storage, url: str, state: RunState
-) -> None:
+async def test_of_a_run_that_an_executor_has_in_hand_the_wish_is_noted_once(storage: Storage, url: str) -> None:
     run = await started(storage)
-    execute(url, run.run_id, state=state)
+    execute(url, run.run_id, state="running")
     wished = await storage.runs.cancel(run.run_id, "why")
     assert wished is not None
-    assert (wished.state, wished.cancel_requested) == (state, True)
+    assert (wished.state, wished.cancel_requested) == ("running", True)
+    told = rows(url, AUDIT)[-1]
+    assert (told.action, json.loads(told.body)) == ("run.cancel-requested", {"reason": "why", "state": "running"})
     audited = len(rows(url, AUDIT))
     assert await storage.runs.cancel(run.run_id, "why") == wished
-    assert [work.kind for work in rows(url, OUTBOX)] == ["admitted", "cancel"]
+    assert [work.kind for work in rows(url, OUTBOX)] == ["admitted"]
     assert len(rows(url, AUDIT)) == audited
 
 
@@ -177,4 +176,4 @@ async def test_a_run_that_is_cancelled_twice_at_once_is_cancelled_once(storage: 
     run = await started(storage)
     outcomes = await asyncio.gather(*(storage.runs.cancel(run.run_id, "why") for _ in range(10)))
     assert len(set(outcomes)) == 1
-    assert [work.kind for work in rows(url, OUTBOX)] == ["admitted", "cancel"]
+    assert [work.kind for work in rows(url, OUTBOX)] == ["admitted"]

@@ -1,0 +1,60 @@
+"""The rows of execution, read as records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any, Final
+from uuid import UUID
+
+import orjson
+import sqlalchemy as sa
+
+from storage.execution.records import Attempt, Command, StepResult
+from storage.statements import table
+from storage.tables import AttemptRow, ClaimRow, CommandRow, ExecutorRow, OutboxRow, RunRow, StepRow
+
+RUNS: Final = table(RunRow)
+OUTBOX: Final = table(OutboxRow)
+CLAIMS: Final = table(ClaimRow)
+EXECUTORS: Final = table(ExecutorRow)
+STEPS: Final = table(StepRow)
+COMMANDS: Final = table(CommandRow)
+ATTEMPTS: Final = table(AttemptRow)
+
+# A choice and the end of a run leave nothing that a mapping could read.
+_WITH_RESULT: Final = ("call", "wait-until")
+
+
+def command_of(connection: sa.Connection, run_id: UUID, step: str) -> Command | None:
+    """The command that was prepared for a step."""
+    found = sa.select(*(COMMANDS.c[field.name] for field in fields(Command)))
+    row = connection.execute(found.where(COMMANDS.c.run_id == run_id, COMMANDS.c.step == step)).first()
+    if row is None:
+        return None
+    headers = tuple((name, value) for name, value in orjson.loads(row.headers))
+    return Command(**{**row._mapping, "headers": headers})
+
+
+def command_values(command: Command) -> dict[str, Any]:
+    """A command as a row holds it."""
+    values = {field.name: getattr(command, field.name) for field in fields(Command)}
+    return values | {"headers": orjson.dumps(command.headers).decode()}
+
+
+def attempts_of(connection: sa.Connection, run_id: UUID) -> Mapping[str, tuple[Attempt, ...]]:
+    """The attempts of a run by step, each in their order."""
+    found: dict[str, tuple[Attempt, ...]] = {}
+    query = sa.select(ATTEMPTS.c.step, *(ATTEMPTS.c[field.name] for field in fields(Attempt)))
+    for step, *values in connection.execute(query.where(ATTEMPTS.c.run_id == run_id).order_by(ATTEMPTS.c.number)):
+        attempt = Attempt(**dict(zip((field.name for field in fields(Attempt)), values, strict=True)))
+        found[step] = (*found.get(step, ()), attempt)
+    return found
+
+
+def results_of(connection: sa.Connection, run_id: UUID) -> Mapping[str, StepResult]:
+    """What the completed calls and waits of a run left, by step."""
+    completed = sa.select(STEPS.c.step, STEPS.c.status, STEPS.c.body, STEPS.c.ended_at).where(
+        STEPS.c.run_id == run_id, STEPS.c.state == "completed", STEPS.c.type.in_(_WITH_RESULT)
+    )
+    return {row.step: StepResult(row.status, row.body, row.ended_at) for row in connection.execute(completed)}
