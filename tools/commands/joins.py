@@ -20,9 +20,7 @@ from tools.commands.terminal import (
     REFUSED,
     ConfigOption,
     Machine,
-    RefusedError,
     StateOption,
-    UnreachableError,
     emit,
     group,
     plain,
@@ -153,17 +151,7 @@ class _Story:
 
     def go_on(self, registration: dict[str, Any]) -> dict[str, Any]:
         """Tell what is new; a server that is away for a while is waited for."""
-        try:
-            registration = self.tell()
-        except UnreachableError as error:
-            self._progress.trouble(error.detail)
-        except RefusedError as error:
-            if error.body.get("status") != 503:
-                raise
-            self._progress.trouble(error.detail.partition("\n")[0])
-        else:
-            self._progress.trouble(None)
-        return registration
+        return self._progress.patiently(self.tell) or registration
 
     def tell(self) -> dict[str, Any]:
         """Tell what is new: steps and lines in the order in which they came, the end last; return the registration."""
@@ -199,7 +187,7 @@ class _Story:
         """Tell the steps that came before a line of the last of them, which was running then."""
         for step in steps[:-1]:
             self._step(step)
-        if not self._progress.knows(steps[-1]["step"]):
+        if not self._progress.knows_step(steps[-1]["step"]):
             self._step(steps[-1] | {"status": "running", "message": None})
 
     def _step(self, step: Mapping[str, Any]) -> None:

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-import typer
-
-from tools.commands.terminal import machine_text, plain
+from tools.commands.changes import Changes
 
 _STATES: Final = {
     "pending": "waits for an operator's approval",
@@ -16,65 +14,47 @@ _STATES: Final = {
 }
 
 
-class Progress:
-    """Tells each change once: a line for a person, or one JSON object a line."""
-
-    def __init__(self, machine: bool) -> None:
-        self._machine = machine
-        self._told: dict[str, Any] = {}
+class Progress(Changes):
+    """Tells each change of a join once."""
 
     def state(self, registration: Mapping[str, Any]) -> None:
         """Tell in which state the join is, where in line, and why it has ended where that was not the good end."""
         state, position, failure = (registration[name] for name in ("state", "position", "failure"))
-        if not self._new("", (state, position)):
+        if not self.new("", (state, position)):
             return
         text = f"approved, number {position} in line" if state == "approved" else _STATES.get(state, state)
         if failure is not None:
             text += (f" at step {failure['step']}" if failure["step"] else "") + _aside(failure["reason"])
         value = {name: registration[name] for name in ("joinId", "state", "position", "failure")}
-        self._tell({"event": "state"} | value, f"join {registration['joinId']}: {text}")
+        self.tell({"event": "state"} | value, f"join {registration['joinId']}: {text}")
 
     def rafts(self, registration: Mapping[str, Any]) -> None:
         """Tell how far the node has come in each raft, and what stands in its way."""
         for raft in registration["rafts"]:
             name, state, error = raft["name"], raft["state"], raft["error"]
-            if self._new(f"raft {name}", (state, error)) and (state, error) != ("absent", None):
+            if self.new(f"raft {name}", (state, error)) and (state, error) != ("absent", None):
                 value = {"event": "raft", "raft": name, "state": state, "error": error}
-                self._tell(value, f"raft {name}: {state}{_aside(error)}")
+                self.tell(value, f"raft {name}: {state}{_aside(error)}")
 
     def step(self, step: str, status: str, message: str | None) -> None:
         """Tell how far a step is."""
-        if self._new(f"step {step}", (status, message)):
+        if self.new(f"step {step}", (status, message)):
             value = {"event": "step", "step": step, "status": status, "message": message}
-            self._tell(value, f"{step}: {status}{_aside(message)}")
+            self.tell(value, f"{step}: {status}{_aside(message)}")
 
-    def knows(self, step: str) -> bool:
+    def knows_step(self, step: str) -> bool:
         """Whether anything was told of a step."""
-        return f"step {step}" in self._told
+        return self.knows(f"step {step}")
 
     def line(self, step: str | None, message: str, facts: Mapping[str, Any] | None = None) -> None:
         """Tell a log line; `facts` is what a machine is told beside it."""
         # A message may hold several lines, and each has to be seen as one of this node.
         text = "\n".join(f"  {step or '-'} | {line}" for line in message.split("\n"))
-        self._tell({"event": "line", "step": step, "message": message, **(facts or {})}, text)
+        self.tell({"event": "line", "step": step, "message": message, **(facts or {})}, text)
 
     def dropped(self, count: int) -> None:
         """Tell that lines came which are not kept any more."""
-        self._tell({"event": "dropped", "lines": count}, f"  … {count} lines are not kept any more")
-
-    def trouble(self, detail: str | None) -> None:
-        """Tell that the other side cannot be asked at present, and why, and, by None, that it can again."""
-        if self._new("trouble", True if detail else None):
-            value = {"event": "connection", "detail": detail}
-            self._tell(value, f"{detail}; trying again" if detail else "the connection is there again")
-
-    def _new(self, subject: str, value: Any) -> bool:
-        known = self._told.get(subject)
-        self._told[subject] = value
-        return bool(known != value)
-
-    def _tell(self, value: Mapping[str, Any], text: str) -> None:
-        typer.echo(machine_text(value) if self._machine else plain(text))
+        self.tell({"event": "dropped", "lines": count}, f"  … {count} lines are not kept any more")
 
 
 def _aside(message: str | None) -> str:

@@ -68,12 +68,16 @@ class Seen:
 
 @dataclass
 class StandIn:
-    """A server that answers every request alike, for answers that the real one never gives."""
+    """A server that answers every request alike, for answers that the real one never gives.
+
+    Where there is anything in `then`, each request but the first takes its body from there until that is over.
+    """
 
     url: str = ""
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
     body: bytes = b"{}"
+    then: list[bytes] = field(default_factory=list)
     seen: list[Seen] = field(default_factory=list)
 
 
@@ -84,6 +88,8 @@ def stand_in() -> Iterator[StandIn]:
     class Handler(BaseHTTPRequestHandler):
         def answer(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            if served.seen and served.then:
+                served.body = served.then.pop(0)
             served.seen.append(Seen(self.command, self.path, dict(self.headers), body))
             self.send_response(served.status)
             for name, value in served.headers.items():

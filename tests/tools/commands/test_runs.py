@@ -56,11 +56,103 @@ def test_a_run_is_shown_with_its_steps(gatehouse: Command, folder: StateFolder, 
     assert out.splitlines()[-2:] == ["step notify (call): uncertain", "  attempt 1: uncertain -"]
 
 
-def test_a_run_is_cancelled_with_a_reason(gatehouse: Command, folder: StateFolder, stand_in: StandIn) -> None:
-    stand_in.body = json.dumps(RUN).encode()
+def step(name: str, state: str, *results: str | None, kind: str = "call") -> dict[str, object]:
+    attempts = [
+        {"number": number, "startedAt": "t", "endedAt": result and "t", "result": result, "httpStatus": None}
+        for number, result in enumerate(results, 1)
+    ]
+    return {"step": name, "type": kind, "state": state, "attempts": attempts}
+
+
+def inspection(*steps: dict[str, object], recovery: str | None = None, **run: object) -> dict[str, object]:
+    rest = {"nextDueAt": None, "uncertain": False, "cancelRequested": False, "output": None, "failureCode": None}
+    return {"run": RUN | rest | run, "steps": list(steps), "recovery": recovery}
+
+
+CANCELLED = inspection(
+    step("pause", "completed", kind="wait-until"),
+    step("ask", "completed", "unanswered", "receipt-found"),
+    step("refuse", "failed", "refused"),
+    step("remind", "cancelled", "unanswered"),
+    state="cancelled",
+    uncertain=True,
+)
+
+
+def test_a_run_is_cancelled_with_a_reason_and_what_its_calls_came_to_is_shown(
+    gatehouse: Command, folder: StateFolder, stand_in: StandIn
+) -> None:
+    stand_in.then = [json.dumps(CANCELLED).encode()]
     done = gatehouse("runs", "cancel", "x", "--reason", "mis-sent", "--state", folder.path, "--url", stand_in.url)
     assert done.returncode == 0
-    assert (stand_in.seen[0].target, stand_in.seen[0].body) == ("/v1/runs/x/cancel", b'{"reason":"mis-sent"}')
+    assert [each.target for each in stand_in.seen] == ["/v1/runs/x/cancel", "/v1/runs/x/inspect"]
+    assert stand_in.seen[0].body == b'{"reason":"mis-sent"}'
+    assert [line.split(maxsplit=1) for line in done.stdout.splitlines()[-2:]] == [
+        ["call", "ask: accepted"],
+        ["call", "remind: perhaps accepted"],
+    ]
+
+
+def test_a_machine_is_told_of_the_calls_of_a_run_that_is_to_be_cancelled(
+    gatehouse: Command, folder: StateFolder, stand_in: StandIn
+) -> None:
+    answer = inspection(step("remind", "running", "retryable", None), state="running", cancelRequested=True)
+    stand_in.then = [json.dumps(answer).encode()]
+    options = ["--reason", "mis-sent", "--url", stand_in.url, "--json"]
+    told = json.loads(gatehouse("runs", "cancel", "x", "--state", folder.path, *options).stdout)
+    run = answer["run"]
+    assert isinstance(run, dict)
+    assert told == run | {"calls": [{"step": "remind", "effect": "under way"}]}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "target", "body"),
+    [
+        (["retry", "a/b"], "/v1/runs/a%2Fb/retry-same", {"reason": "it is up"}),
+        (["retry", "x", "--accept-repeat"], "/v1/runs/x/retry-same", {"reason": "it is up", "acceptRepeat": True}),
+        (["reconcile", "x"], "/v1/runs/x/reconcile", {"reason": "it is up"}),
+    ],
+)
+def test_an_uncertain_run_is_retried_and_reconciled_with_a_reason(
+    gatehouse: Command,
+    folder: StateFolder,
+    stand_in: StandIn,
+    arguments: list[str],
+    target: str,
+    body: dict[str, object],
+) -> None:
+    stand_in.body = json.dumps(RUN).encode()
+    done = gatehouse("runs", *arguments, "--reason", "it is up", "--state", folder.path, "--url", stand_in.url)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines()[3].split() == ["state", "admitted"]
+    (seen,) = stand_in.seen
+    assert (seen.method, seen.target, json.loads(seen.body)) == ("POST", target, body)
+
+
+def test_a_run_is_followed_to_its_end(gatehouse: Command, folder: StateFolder, stand_in: StandIn) -> None:
+    stand_in.body = json.dumps(inspection(step("remind", "running", None), state="running")).encode()
+    ended = inspection(step("remind", "completed", "completed"), state="completed", outcome="done", output={"a": 1})
+    stand_in.then = [json.dumps(ended).encode()]
+    done = gatehouse("runs", "show", "x", "--follow", "--state", folder.path, "--url", stand_in.url)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == [
+        f"run {RUN['runId']}: running at remind",
+        "step remind (call): running",
+        "  remind, attempt 1: under way",
+        "  remind, attempt 1: completed",
+        "step remind (call): completed",
+        f'run {RUN["runId"]}: completed: done {{"a": 1}}',
+    ]
+
+
+def test_a_run_that_does_not_complete_ends_its_follower_with_1(
+    gatehouse: Command, folder: StateFolder, stand_in: StandIn
+) -> None:
+    stand_in.body = json.dumps(inspection(state="failed", failureCode="deadline.passed")).encode()
+    done = gatehouse("runs", "show", "x", "--follow", "--state", folder.path, "--url", stand_in.url, "--json")
+    assert done.returncode == 1
+    (told,) = map(json.loads, done.stdout.splitlines())
+    assert (told["event"], told["state"], told["failureCode"]) == ("run", "failed", "deadline.passed")
 
 
 @pytest.mark.parametrize("machine", [False, True])

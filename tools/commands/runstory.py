@@ -1,0 +1,73 @@
+"""What a person or a machine sees of a run that is followed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from tools.commands.changes import Changes
+
+# How a run, and a step of it, may have ended.
+ENDED: Final = frozenset({"completed", "failed", "cancelled"})
+# What a machine is told of a run when it changes.
+_FACTS: Final = ("state", "step", "nextDueAt", "uncertain", "cancelRequested", "outcome", "output", "failureCode")
+
+
+class RunStory(Changes):
+    """Tells each change of a run, its steps and their attempts once."""
+
+    def inspection(self, inspection: Mapping[str, Any]) -> None:
+        """Tell what is new in the answer of inspectRun; the end of the run comes last."""
+        run, recovery = inspection["run"], inspection["recovery"]
+        ended = run["state"] in ENDED
+        if not ended:
+            self._run(run, recovery)
+        for step in inspection["steps"]:
+            self._step(step)
+        if ended:
+            self._run(run, recovery)
+
+    def _run(self, run: Mapping[str, Any], recovery: str | None) -> None:
+        facts = {name: run[name] for name in _FACTS} | {"recovery": recovery}
+        if self.new("run", facts):
+            self.tell({"event": "run", "runId": run["runId"]} | facts, f"run {run['runId']}: {_told(run, recovery)}")
+
+    def _step(self, step: Mapping[str, Any]) -> None:
+        over = step["state"] in ENDED
+        if not over:
+            self._state(step)
+        for attempt in step["attempts"]:
+            if self.new(f"attempt {attempt['number']} of {step['step']}", attempt):
+                value = {"event": "attempt", "step": step["step"]} | attempt
+                self.tell(value, f"  {step['step']}, attempt {_attempt(attempt)}")
+        if over:
+            self._state(step)
+
+    def _state(self, step: Mapping[str, Any]) -> None:
+        name, kind, state = step["step"], step["type"], step["state"]
+        if self.new(f"step {name}", state):
+            self.tell({"event": "step", "step": name, "type": kind, "state": state}, f"step {name} ({kind}): {state}")
+
+
+def _attempt(attempt: Mapping[str, Any]) -> str:
+    status = "" if attempt["httpStatus"] is None else f" ({attempt['httpStatus']})"
+    return f"{attempt['number']}: {attempt['result'] or 'under way'}{status}"
+
+
+def _told(run: Mapping[str, Any], recovery: str | None) -> str:
+    state, step = run["state"], run["step"]
+    if state == "completed":
+        return f"completed: {run['outcome']} {json.dumps(run['output'], ensure_ascii=False)}"
+    if state == "failed":
+        return f"failed at {step}: {run['failureCode']}"
+    text = state if step is None else f"{state} at {step}"
+    if state == "cancelled":
+        return f"{text}, which may have been accepted" if run["uncertain"] else text
+    if recovery is not None:
+        text += f" ({recovery})"
+    if run["nextDueAt"] is not None:
+        text += f", due {run['nextDueAt']}"
+    elif state == "uncertain":
+        text += ", waits for an operator: runs reconcile, retry or cancel"
+    return f"{text}; its end was asked for" if run["cancelRequested"] else text
