@@ -17,7 +17,8 @@ MAX_URL_BYTES: Final = 8_192
 HEADERS: Final = (("Accept", "application/json"), ("Accept-Encoding", "identity"), ("User-Agent", "gatehouse"))
 
 _PARAMETER: Final = re.compile(r"\{([^}]*)\}")
-_DOTS: Final = frozenset({".", ".."})
+# What would be resolved away, or lead elsewhere, as a whole segment; since no parameter is one, no segment becomes one.
+_NO_SEGMENT: Final = frozenset({"", ".", ".."})
 
 
 class RequestInvalidError(Exception):
@@ -53,15 +54,12 @@ def _headers(key: str, method: str, body: bytes | None) -> tuple[tuple[str, str]
 
 
 def _filled(template: str, parameters: Mapping[str, Any]) -> str:
-    path = _PARAMETER.sub(lambda parameter: _segment(parameters[parameter[1]]), template)
-    if not _DOTS.isdisjoint(path.split("/")):
-        raise RequestInvalidError("a segment of the path would be '.' or '..'")
-    return path
+    return _PARAMETER.sub(lambda parameter: _segment(parameters[parameter[1]]), template)
 
 
 def _segment(value: Any) -> str:
     text = _text(value)
-    if text in {"", *_DOTS}:
+    if text in _NO_SEGMENT:
         raise RequestInvalidError("a parameter of the path is empty, '.' or '..'")
     return _quoted(text)
 
