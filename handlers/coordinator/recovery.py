@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 from generated.coordinator.operations import reconcile as reconcile_op
 from generated.coordinator.operations import retry_same as retry_op
 from handlers.coordinator.app import App
 from handlers.coordinator.conflicts import CONFLICT_DETAILS
 from handlers.coordinator.execution.connection import binding_digest
-from handlers.coordinator.execution.verdict import read_receipt
+from handlers.coordinator.execution.verdict import judge
 from handlers.coordinator.runs import NO_RUN, run_model
-from handlers.coordinator.workflows.workflow import Call, Workflow
-from storage.execution.records import Advance, AttemptResult, StepResult
+from storage.execution.records import Advance, AttemptEnd, AttemptResult
 from storage.execution.recovery import UncertainCall
 from storage.refusals import Refusal, Refused
-from storage.runs import Run
 
 RETRY_REFUSALS: Final[Mapping[Refusal, Callable[[str], retry_op.Problems]]] = {
     Refusal.RETRY_REFUSED: retry_op.RetryRefused,
@@ -80,18 +79,21 @@ async def retry_same(app: App, request: retry_op.Request) -> retry_op.Response:
 
 async def reconcile(app: App, request: reconcile_op.Request) -> reconcile_op.Response:
     """Ask the receiver once for the receipt of an uncertain run's command; a receipt is the call's result."""
-    run = await app.storage.runs.get(request.run)
-    if run is None:
-        raise reconcile_op.RunNotVisible(NO_RUN)
-    workflow = await app.definitions.workflow(run.definition_digest)
     recoveries = app.storage.execution.recoveries
-    call = await recoveries.uncertain_call(run.run_id, readable=workflow is not None)
+    call = await recoveries.uncertain_call(request.run)
     if call is None:
         raise reconcile_op.RunNotVisible(NO_RUN)
-    if workflow is None or isinstance(call, Refused):
-        raise _not_reconciled(call.why if isinstance(call, Refused) else Refusal.DEFINITION_INCOMPATIBLE)
-    advance = Advance(_next(workflow, call.run), await _receipt(app, call, workflow))
-    outcome = await recoveries.reconciled(run.run_id, call.mark, reason=request.body.reason, advance=advance)
+    if isinstance(call, Refused):
+        raise _not_reconciled(call.why)
+    receipt = await _receipt(app, call)
+    outcome = await recoveries.reconciled(
+        call.run.run_id,
+        call.mark,
+        move=receipt.move,
+        attempt=receipt.attempt,
+        started_at=receipt.started_at,
+        reason=request.body.reason,
+    )
     if outcome is None:
         raise reconcile_op.RunNotVisible(NO_RUN)
     if isinstance(outcome, Refused):
@@ -99,23 +101,42 @@ async def reconcile(app: App, request: reconcile_op.Request) -> reconcile_op.Res
     return reconcile_op.Ok(body=run_model(outcome))
 
 
-async def _receipt(app: App, call: UncertainCall, workflow: Workflow) -> StepResult:
-    """Return the result that the receiver tells; raises the problem where it tells none, or cannot be asked."""
+class _Receipt(NamedTuple):
+    move: Advance
+    attempt: AttemptEnd
+    started_at: int
+
+
+async def _receipt(app: App, call: UncertainCall) -> _Receipt:
+    """Ask the receiver; raises the problem where it cannot be asked, or has no receipt to give."""
+    workflow = await app.definitions.workflow(call.run.definition_digest)
+    if workflow is None:
+        raise _not_reconciled(Refusal.DEFINITION_INCOMPATIBLE)
+    command = call.position.command
     bound = binding_digest(workflow.connections, app.connections) == call.run.binding_digest
-    connection = app.connections.get(call.command.connection) if bound else None
-    if connection is None:
+    if command is None or command.recovery != "same-command-and-receipt" or not bound:
         raise _not_reconciled(Refusal.RECONCILE_UNSUPPORTED)
-    told = read_receipt(await app.caller.receipt(connection, call.command), connection)
-    if told.result in TOLD:
-        raise TOLD[told.result]()
-    return StepResult(status=200, body=told.body, ended_at=time.time_ns() // 1_000_000)
-
-
-def _next(workflow: Workflow, run: Run) -> str:
-    step = workflow.steps[str(run.step)]
-    assert isinstance(step, Call)  # noqa: S101 - no other step sends a command
-    return step.next
+    connection = app.connections[command.connection]
+    started_at = _now()
+    exchange = await app.caller.receipt(connection, command)
+    move, attempt = judge(
+        exchange,
+        position=call.position,
+        command=command,
+        connection=connection,
+        kind="receipt",
+        workflow=workflow,
+        now=_now(),
+        jitter=random.random,
+    )
+    if not isinstance(move, Advance):
+        raise TOLD[attempt.result]()
+    return _Receipt(move, attempt, started_at)
 
 
 def _not_reconciled(why: Refusal) -> reconcile_op.Problems:
     return RECONCILE_REFUSALS[why](DETAILS[why])
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000

@@ -10,11 +10,13 @@ from tests.contract.worlds import World
 from tests.support.gatehouse import Gatehouse, NewServer
 from tests.support.installs import Machine
 from tests.support.nodes import Node
+from tests.support.receivers import Receiver
 
 
 @pytest.fixture(scope="module")
-def world(server: Gatehouse, founder: Gatehouse, new_server: NewServer) -> World:
-    return World(server, founder, new_server)
+def world(server: Gatehouse, founder: Gatehouse, new_server: NewServer) -> Iterator[World]:
+    with Receiver() as receiver:
+        yield World(server, founder, new_server, receiver)
 
 
 @pytest.fixture(scope="session")

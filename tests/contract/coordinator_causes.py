@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 from uuid import uuid4
 
-from tests.contract.worlds import World
+from tests.contract.worlds import World, redefine
 from tests.support.contract import Documented, documented, guarded, parameters, places, stored
 from tests.support.deliveries import UNREADABLE, Delivery, envelope
 from tests.support.gatehouse import Gatehouse
+from tests.support.pretended import TOO_OFTEN
+from tests.support.receivers import Reply
 from tests.support.wire import Answer
 
 NO_RUN: Final = "019d9079-e78a-7c31-8f02-6b1d4e9a5c77"
@@ -17,6 +19,8 @@ START: Final = {"flow": "case-follow-up", "input": {"caseId": "C-1"}}
 BODIES: Final[dict[str, object]] = {
     "startRun": START,
     "cancelRun": {"reason": "A test wants it."},
+    "retrySame": {"reason": "A test wants it."},
+    "reconcile": {"reason": "A test wants it."},
     "restoreHold": {"reason": "A test wants it."},
     "releaseRestoreHold": {"reason": "A test wants it."},
     "releaseAdmissionHold": {
@@ -35,7 +39,8 @@ SHOWN: Final = [
 ]
 ADMITTING: Final = ["admitEvent", "startRun"]
 OF_A_RUN: Final = ["getRun", "inspectRun", "cancelRun"]
-REASONED: Final = ["cancelRun", "restoreHold", "releaseRestoreHold"]
+RECOVERING: Final = ["retrySame", "reconcile"]
+REASONED: Final = ["cancelRun", "reconcile", "restoreHold", "releaseRestoreHold"]
 
 
 def _target(operation: str, run: str = NO_RUN) -> str:
@@ -138,11 +143,47 @@ def _without_fence(world: World, _: str) -> Answer:
     return world.held().release_admission(priorDeploymentFenced=False)
 
 
+def _in_doubt(world: World, operation: str, **what: Any) -> Answer:
+    return attempt(world.calling, operation, run=world.in_doubt(**what))
+
+
+def _with_receipt(reply: Reply | None = None) -> Cause:
+    def cause(world: World, operation: str) -> Answer:
+        world.receiving(reply)
+        return _in_doubt(world, operation)
+
+    return cause
+
+
+def _with_receipt_while_it_moves(world: World, operation: str) -> Answer:
+    run = world.in_doubt()
+    world.receiving(meanwhile=lambda: attempt(world.calling, "cancelRun", run=run))
+    return attempt(world.calling, operation, run=run)
+
+
+def _held_in_doubt(world: World, operation: str) -> Answer:
+    return attempt(world.standing.server, operation, run=world.standing.in_doubt)
+
+
+def _in_doubt_of_another_definition(world: World, operation: str) -> Answer:
+    run = world.in_doubt()
+    redefine(world.calling, run)
+    return attempt(world.calling, operation, run=run)
+
+
+def _in_doubt_after_a_restore(world: World, operation: str) -> Answer:
+    run = world.in_doubt()
+    world.restore()
+    return attempt(world.calling, operation, run=run)
+
+
 Cause: TypeAlias = Callable[[World, str], Answer]
 
 TABLE: Final[list[tuple[Collection[str], int, str, Cause]]] = [
     (SHOWN, 200, "", lambda world, name: attempt(world.plain, name)),
     (OF_A_RUN, 200, "", _of_a_run),
+    (["retrySame"], 200, "", _in_doubt),
+    (["reconcile"], 200, "", _with_receipt()),
     (["restoreHold"], 200, "", lambda world, name: attempt(world.released(), name)),
     (["releaseRestoreHold", "releaseAdmissionHold"], 200, "", lambda world, name: attempt(world.held(), name)),
     (["startRun"], 200, "", _start_again),
@@ -159,7 +200,7 @@ TABLE: Final[list[tuple[Collection[str], int, str, Cause]]] = [
     (REASONED, 400, "request.reason-invalid", _without_reason),
     (guarded(), 401, "authentication.refused", _without_token),
     (["admitEvent"], 401, "event.unauthenticated", _badly_signed),
-    (OF_A_RUN, 404, "run.not-visible", lambda world, name: attempt(world.plain, name)),
+    ([*OF_A_RUN, *RECOVERING], 404, "run.not-visible", lambda world, name: attempt(world.plain, name)),
     (["startRun"], 404, "workflow.not-served", _start_of_what_is_not_served),
     (ALL, 405, "request.method-not-allowed", _by_another_method),
     (ADMITTING, 409, "admission.held", lambda world, name: attempt(world.held(), name)),
@@ -169,16 +210,32 @@ TABLE: Final[list[tuple[Collection[str], int, str, Cause]]] = [
     (ADMITTING, 409, "definition.refused", lambda world, name: attempt(world.redefined, name)),
     (ADMITTING, 409, "deployment.activation-changed", lambda world, name: attempt(world.changed(), name)),
     (ADMITTING, 409, "deployment.refused", lambda world, name: attempt(world.bare, name)),
+    (["retrySame"], 409, "evaluation.uncertain", lambda world, name: _in_doubt(world, name, deaths=TOO_OFTEN)),
+    (RECOVERING, 409, "execution.held", _held_in_doubt),
     (ADMITTING, 409, "execution.held", lambda world, name: attempt(world.held_in_execution(), name)),
     (["admitEvent"], 409, "idempotency.key-reused", _other_event_under_the_key),
     (["startRun"], 409, "idempotency.key-reused", _other_start_under_the_key),
+    (
+        ["retrySame"],
+        409,
+        "mutation.uncertain",
+        lambda world, name: _in_doubt(world, name, recovery="hold-after-dispatch"),
+    ),
+    (["reconcile"], 409, "mutation.uncertain", _with_receipt(Reply(status=500))),
+    (["reconcile"], 409, "receipt.expired", _with_receipt(Reply(status=410))),
+    (["reconcile"], 409, "reconcile.raced", _with_receipt_while_it_moves),
+    (["reconcile"], 409, "reconcile.refused", _of_a_run),
+    (["reconcile"], 409, "reconcile.unsupported", lambda world, name: _in_doubt(world, name, recovery="same-command")),
     (
         ["releaseRestoreHold", "releaseAdmissionHold"],
         409,
         "restore.hold-required",
         lambda world, name: attempt(world.released(), name),
     ),
+    (["retrySame"], 409, "restore.review-required", _in_doubt_after_a_restore),
     (["releaseAdmissionHold"], 409, "restore.unresolved", _without_fence),
+    (["retrySame"], 409, "retry.refused", _of_a_run),
+    (RECOVERING, 409, "run.definition-incompatible", _in_doubt_of_another_definition),
     (["admitEvent"], 413, "event.too-large", _large_event),
     (["admitEvent", *BODIES], 413, "request.body-too-large", _too_long),
     (BODIES, 415, "request.unsupported-media-type", _as_text),

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
-from typing import Any
-from uuid import uuid4
+from typing import Any, NamedTuple
+from uuid import UUID, uuid4
 
 from generated.coordinator.operations import OPERATIONS
 from tests.support import failing
@@ -14,15 +15,30 @@ from tests.support.contract import stored
 from tests.support.gatehouse import Gatehouse, NewServer
 from tests.support.installs import SUCCEEDS, Machine
 from tests.support.nodes import Node, line
-from tests.support.packages import workflow
+from tests.support.packages import connection, workflow
+from tests.support.pretended import CALLING, leave_in_doubt, receipts_at
+from tests.support.receivers import Received, Receiver, Reply, of_json
+
+
+class Standing(NamedTuple):
+    """A server on which execution is held, and runs of it.
+
+    One was never taken up, one waits for a person, and so does one of which no stored package has the definition.
+    """
+
+    server: Gatehouse
+    admitted: str
+    in_doubt: str
+    unreadable: str
 
 
 class World:
     """The servers; one is made and started when it is asked for first."""
 
-    def __init__(self, plain: Gatehouse, founder: Gatehouse, new_server: NewServer) -> None:
+    def __init__(self, plain: Gatehouse, founder: Gatehouse, new_server: NewServer, receiver: Receiver) -> None:
         self.plain = plain
         self.founder = founder
+        self._receiver = receiver
         self._new_server = new_server
         self._nodes: dict[Gatehouse, Node] = {}
 
@@ -131,13 +147,55 @@ class World:
     def rebound(self) -> Gatehouse:
         """A server whose connection was another one when a run that is still live was admitted."""
         server = self._new_server()
-        server.configure(connections={"crm": {"baseUrl": "https://crm.example"}})
+        server.configure(connections={"crm": connection("https://crm.example")})
         server.apply(workflow(version="2", connection="crm"))
         server.start()
         assert server.deliver().status == 204
-        server.configure(connections={"crm": {"baseUrl": "https://other.example"}})
+        server.configure(connections={"crm": connection("https://other.example")})
         server.restart()
         return server
+
+    @cached_property
+    def calling(self) -> Gatehouse:
+        """A server of which every run calls a receiver that gives receipts; no executor carries them out."""
+        return self._calling()
+
+    def _calling(self) -> Gatehouse:
+        server = self._new_server()
+        server.configure(connections={"crm": receipts_at(self._receiver.url)})
+        server.apply(CALLING)
+        server.start()
+        return server
+
+    def in_doubt(self, **what: Any) -> str:
+        """A run of the server `calling` that waits for a person; takes what leave_in_doubt takes."""
+        return leave_in_doubt(self.calling, self.calling.deliver().run, **what)
+
+    def receiving(self, reply: Reply | None = None, meanwhile: Callable[[], object] = lambda: None) -> Receiver:
+        """The receiver, which gives this answer from now on, by default a receipt, and sees to something else first."""
+
+        def answer(_: Received) -> Reply:
+            meanwhile()
+            return reply or of_json({"accepted": True})
+
+        self._receiver.answer = answer
+        return self._receiver
+
+    def restore(self) -> None:
+        """Hold the server `calling`, as before a restore, and release it."""
+        assert self.calling.hold().status == 200
+        assert self.calling.release_execution().status == 200
+        assert self.calling.release_admission().status == 200
+
+    @cached_property
+    def standing(self) -> Standing:
+        """A server of the kind of `calling` on which execution is held."""
+        server = self._calling()
+        in_doubt, unreadable = (leave_in_doubt(server, server.deliver().run) for _ in range(2))
+        redefine(server, unreadable)
+        standing = Standing(server, server.deliver().run, in_doubt, unreadable)
+        assert server.hold().status == 200
+        return standing
 
     @cached_property
     def unaudited(self) -> Gatehouse:
@@ -162,6 +220,10 @@ class World:
         with server.database() as database:
             database.execute("DELETE FROM switches")
             database.execute("UPDATE runs SET admitted_at = 'yesterday'")
+            database.execute(
+                "INSERT INTO commands (run_id, step, key, connection, recovery, method, url, headers)"
+                " SELECT run_id, step, 'key', 'crm', 'same-command', 'POST', 'no URL', 'no JSON' FROM runs"
+            )
             database.execute("UPDATE joins SET registered_at = 'yesterday'")
             database.execute("UPDATE join_lines SET lines = 'no JSON'")
             for change in ("INSERT ON join_tokens", "UPDATE ON join_tokens", "UPDATE ON joins"):
@@ -174,3 +236,10 @@ class World:
         """A server in which the handlers that touch no database fail; no state of anything makes them."""
         names = [operation.name for operation in OPERATIONS if operation.id not in stored()]
         return self._started(command=[sys.executable, str(Path(failing.__file__)), ",".join(names)])
+
+
+def redefine(server: Gatehouse, run: str) -> None:
+    """Pin a run to a definition that no stored package has."""
+    with server.database() as database:
+        unknown = f"sha256:{'0' * 64}"
+        database.execute("UPDATE runs SET definition_digest = ? WHERE run_id = ?", (unknown, UUID(run).hex))
