@@ -131,7 +131,7 @@ def test_a_body_is_canonical_and_has_a_bound() -> None:
 @pytest.mark.parametrize("member", ["parameters__case", "query__wait", "body__at"])
 def test_a_mapping_that_gives_nothing_makes_no_command(member: str) -> None:
     with pytest.raises(MappingError):
-        made('{"caseId":"c-1"}', **{f"steps__ask__{member}": "input.nothing"})
+        made('{"caseId":"c-1"}', None, **{f"steps__ask__{member}": "input.nothing"})
 
 
 def test_no_fault_repeats_what_was_received() -> None:
