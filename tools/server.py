@@ -43,6 +43,7 @@ from storage.database import Storage
 from storage.join.ledger import Ledger
 from tools import settings as chosen
 from tools.commands import database
+from tools.executor.supervisor import STOP_SECONDS, Supervisor
 from tools.keeper import kept
 from tools.settings import ListenerName, Settings
 from tools.state import StateFolder, signing_authority
@@ -55,6 +56,8 @@ DOCUMENTS: Final[Mapping[str, Callable[[], bytes]]] = {
 }
 # So long a stopping server waits, when its last connection has ended, for the end of an install and its verdict.
 JOB_SECONDS: Final = 2.0
+# For the executor, which is killed before.
+EXECUTOR_SECONDS: Final = STOP_SECONDS + 1
 
 
 def run(
@@ -64,9 +67,12 @@ def run(
     sources: Sources,
     *,
     recovery_only: bool,
+    executor: Sequence[str] | None,
     ready: Callable[[], None],
 ) -> None:
     """Serve a listener on each of `sockets` until SIGTERM or SIGINT; `ready` is called when the first request can come.
+
+    From then on an executor runs beside it, with the arguments `executor`; None for none.
 
     Raises what `Storage.open` raises, StateError where a file of the folder is missing or none of its kind, and
     SettingsError where a file is that the settings name.
@@ -77,7 +83,19 @@ def run(
         log = opened.enter_context(outlet(stderr.fileno()))
         configure_logging(log)
         request_log = RequestLog(log)
-        uvloop.run(_run(settings, folder, sockets, sources, request_log, recovery_only=recovery_only, ready=ready))
+        supervisor = None if executor is None else Supervisor(executor)
+        uvloop.run(
+            _run(
+                settings,
+                folder,
+                sockets,
+                sources,
+                request_log,
+                recovery_only=recovery_only,
+                supervisor=supervisor,
+                ready=ready,
+            )
+        )
 
 
 async def _run(
@@ -88,9 +106,21 @@ async def _run(
     request_log: RequestLog,
     *,
     recovery_only: bool,
+    supervisor: Supervisor | None,
     ready: Callable[[], None],
 ) -> None:
     metrics = Metrics()
+
+    def committed(items: int) -> None:
+        metrics.committed(items)
+        if supervisor is not None:
+            supervisor.wake()
+
+    def answering() -> None:
+        ready()
+        if supervisor is not None:
+            supervisor.start()
+
     async with contextlib.AsyncExitStack() as opened:
         opened.callback(request_log.flush)
         storage = await Storage.open(
@@ -99,7 +129,7 @@ async def _run(
             audit_file=folder.audit_file,
             recovery_only=recovery_only,
             limits=database.limits(settings),
-            on_commit=metrics.committed,
+            on_commit=committed,
         )
         opened.push_async_callback(storage.close)
         rafts = [_raft(each, storage.join.ledger) for each in settings.rafts]
@@ -128,8 +158,10 @@ async def _run(
         _leave_to_reference_counts()
         if "join" in sockets:
             await opened.enter_async_context(kept(turns.run, stopping))
+        if supervisor is not None:
+            await opened.enter_async_context(kept(supervisor.run, stopping, patience_seconds=EXECUTOR_SECONDS))
         # Told once `serve` has taken over the signals: whoever reads it may send one at once.
-        asyncio.get_running_loop().call_soon(ready)
+        asyncio.get_running_loop().call_soon(answering)
         await serve(bound, stopping.set)
 
 

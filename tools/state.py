@@ -146,6 +146,11 @@ class StateFolder:
         return self.path / "gatehouse.db"
 
     @property
+    def engine_database(self) -> Path:
+        """The SQLite file of the engine that carries runs out, where the database is SQLite too."""
+        return self.path / "engine.db"
+
+    @property
     def audit_file(self) -> Path:
         """The export of the audit chain."""
         return self.path / "audit.jsonl"

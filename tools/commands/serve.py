@@ -80,8 +80,18 @@ def serve(
             config or folder.settings_file,
             looks_every_seconds=KEYS_LOOKED_AT_EVERY_SECONDS,
         )
+        # What has been admitted waits where nobody admits.
+        executes = settings.execution.enabled and "control" in names and not recovery_only
         with database.told():
-            server.run(settings, folder, sockets, sources, recovery_only=recovery_only, ready=ready)
+            server.run(
+                settings,
+                folder,
+                sockets,
+                sources,
+                recovery_only=recovery_only,
+                executor=_executor(folder, config) if executes else None,
+                ready=ready,
+            )
 
 
 def _make_ready(folder: StateFolder, settings: Settings, config: Path | None) -> None:
@@ -101,6 +111,10 @@ def _prepare(folder: StateFolder, settings: Settings, config: Path | None) -> No
         database.migrate(settings, also_postgresql=False)
     else:
         prepare(folder, settings, config, migrate=False)
+
+
+def _executor(folder: StateFolder, config: Path | None) -> list[str]:
+    return ["--state", str(folder.path), *([] if config is None else ["--config", str(config)])]
 
 
 def _locked(folder: StateFolder, listener: ListenerName) -> AbstractContextManager[Lock]:

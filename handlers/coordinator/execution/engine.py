@@ -6,8 +6,10 @@ It may forget, lag behind or carry a body twice: whether a body does anything, t
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
+import sqlite3
 from collections.abc import Awaitable, Callable, Collection, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -146,6 +148,7 @@ def store(database_url: str, file: Path) -> sa.Engine:
             pool_pre_ping=True,
             hide_parameters=True,
         )
+    _discard_if_broken(file)
     file.touch(mode=0o600)
     made = sa.create_engine(
         sa.URL.create("sqlite", database=str(file.absolute())),
@@ -161,6 +164,24 @@ def store(database_url: str, file: Path) -> sa.Engine:
             connection.execute(f"PRAGMA {setting}")
 
     return made
+
+
+def _discard_if_broken(file: Path) -> None:
+    """Remove a damaged store: the claims say all that it said, and one that cannot be opened would carry nothing."""
+    if not file.exists():
+        return
+    try:
+        with contextlib.closing(sqlite3.connect(file)) as connection:
+            [[found]] = connection.execute("PRAGMA quick_check(1)")
+    except sqlite3.OperationalError:
+        # It is locked or cannot be read now, which is no damage.
+        return
+    except sqlite3.DatabaseError as error:
+        found = str(error)
+    if found != "ok":
+        log.error("the engine's store is damaged and made anew: %s", found)
+        for suffix in ("", "-wal", "-shm"):
+            file.with_name(file.name + suffix).unlink(missing_ok=True)
 
 
 def _config(store: sa.Engine, executor: str) -> DBOSConfig:

@@ -1,0 +1,1 @@
+"""The executor: a child process of `serve` that carries runs out, so that they neither slow nor crash admission."""

@@ -1,0 +1,5 @@
+"""`python -m tools.executor --state DIR [--config FILE]`, as a server starts it."""
+
+from tools.executor.child import main
+
+main()

@@ -1,0 +1,140 @@
+"""The executor's process: carries runs out until its standard input, on which a byte wakes it, is closed."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import logging
+import os
+import random
+import signal
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final, NoReturn
+
+import uvloop
+
+from handlers.coordinator.definitions import Definitions
+from handlers.coordinator.execution.caller import Caller
+from handlers.coordinator.execution.carrier import Carrier
+from handlers.coordinator.execution.connection import connections
+from handlers.coordinator.execution.dispatcher import Dispatcher
+from handlers.coordinator.execution.engine import Engine, store
+from handlers.gateway.outlet import outlet
+from handlers.gateway.telemetry import configure_logging
+from storage.database import Limits, Storage
+from storage.errors import StorageError
+from tools.keeper import kept
+from tools.settings import Settings, load
+from tools.settingsfile import SettingsError
+from tools.state import HeldError, StateError, StateFolder, hold
+
+log = logging.getLogger("gatehouse.executor")
+
+# Between two commits, while there is more to commit: whoever admits events needs the database's lock more.
+PACE_SECONDS: Final = 0.01
+# So long the calls under way may take when the process is to end.
+REST_SECONDS: Final = 1.0
+_LOOK_SECONDS: Final = 0.05
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the executor of a state folder and end the process, with 1 where it cannot start or fails."""
+    parser = argparse.ArgumentParser(prog="tools.executor")
+    parser.add_argument("--state", type=Path, required=True)
+    parser.add_argument("--config", type=Path)
+    given = parser.parse_args(arguments)
+    # These come to all processes of a terminal; the server closes the standard input.
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    os.umask(0o077)
+    with contextlib.ExitStack() as opened:
+        stderr = sys.stderr or opened.enter_context(Path(os.devnull).open("w"))
+        configure_logging(opened.enter_context(outlet(stderr.fileno())))
+        code = _code(StateFolder(given.state), given.config)
+    # All is closed that has to be. To take down the interpreter is work, for which a server that stops would wait.
+    os._exit(code)
+
+
+def _code(folder: StateFolder, config: Path | None) -> int:
+    try:
+        uvloop.run(_run(folder, load(config or folder.settings_file, folder.database)))
+    except (SettingsError, StateError, StorageError) as error:
+        log.error("the executor cannot start: %s", error)
+        return 1
+    except Exception as error:
+        log.error("the executor has failed", exc_info=error)
+        return 1
+    return 0
+
+
+async def _run(folder: StateFolder, settings: Settings) -> None:
+    stopping = asyncio.Event()
+    wakes = _Wakes(stopping)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, wakes.stop)
+    asyncio.get_running_loop().add_reader(sys.stdin.fileno(), wakes.read)
+    async with contextlib.AsyncExitStack() as opened:
+        if not await _alone(folder, stopping, opened):
+            return
+        storage = await Storage.open(
+            settings.database_url,
+            node=settings.node,
+            audit_file=folder.audit_file,
+            limits=Limits(**settings.limits.model_dump()),
+            pace_seconds=PACE_SECONDS,
+        )
+        opened.push_async_callback(storage.close)
+        caller = Caller()
+        opened.push_async_callback(caller.close)
+        carrier = Carrier(
+            storage.execution.journal,
+            Definitions(storage.workflows).workflow,
+            connections(settings.called()),
+            caller,
+            clock=lambda: time.time_ns() // 1_000_000,
+            jitter=random.random,
+        )
+        engine = Engine(store(settings.database_url, folder.engine_database), carrier.stride, executor=settings.node)
+        opened.push_async_callback(engine.close)
+        engine.launch()
+        dispatcher = Dispatcher(
+            storage.execution.claims, engine, executor=settings.node, concurrency=settings.execution.concurrency
+        )
+        wakes.wake = dispatcher.wake
+        async with kept(dispatcher.run, stopping):
+            await stopping.wait()
+        await engine.rest(patience_seconds=REST_SECONDS)
+
+
+class _Wakes:
+    """What comes from the server: bytes, and the end."""
+
+    def __init__(self, stopping: asyncio.Event) -> None:
+        self._stopping = stopping
+        self.wake: Callable[[], None] = lambda: None
+
+    def stop(self) -> None:
+        """Let the process end."""
+        self._stopping.set()
+        self.wake()
+
+    def read(self) -> None:
+        """Take what is there on the standard input."""
+        if os.read(sys.stdin.fileno(), 4096):
+            self.wake()
+        else:
+            asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
+            self.stop()
+
+
+async def _alone(folder: StateFolder, stopping: asyncio.Event, opened: contextlib.AsyncExitStack) -> bool:
+    """Hold the lock of the folder's executor; waits for one that outlives the server which was killed."""
+    while not stopping.is_set():
+        with contextlib.suppress(HeldError):
+            opened.enter_context(hold(folder.lock_file("executor"), "another executor has not ended yet"))
+            return True
+        await asyncio.sleep(_LOOK_SECONDS)
+    return False
