@@ -3,8 +3,10 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,13 +14,15 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
+import httpx
 import pytest
 import yaml
 
 from tests.support.effort import in_ci_alone
 from tests.support.etcd import Etcd
-from tests.support.gatehouse import COMMAND, PATIENCE_SECONDS, Gatehouse, wait_for
+from tests.support.gatehouse import CARRIED_OUT, COMMAND, PATIENCE_SECONDS, Gatehouse, wait_for
 from tests.support.programs import needs
+from tools import settings
 
 ROOT: Final = Path(__file__).parents[2]
 README: Final = (ROOT / "README.md").read_text("utf-8")
@@ -166,6 +170,33 @@ def test_the_commands_of_the_readme_have_an_event_admitted(first_state: Path, tm
         done = subprocess.run(["bash", "-c", here], cwd=tmp_path, capture_output=True, text=True, check=False)
         assert done.stdout.startswith("HTTP/1.1 204 "), done.stdout + done.stderr
         assert server.rows()["runs"] == 1
+
+
+def test_the_settings_of_the_readme_have_a_connection_with_every_member_that_there_is() -> None:
+    (text,) = fences(section("A run is carried out"), "yaml")
+    (connection,) = settings.parse(text.encode(), Path("/gatehouse.yaml")).connections.values()
+    assert connection.model_fields_set == type(connection).model_fields.keys()
+
+
+@in_ci_alone
+def test_the_event_of_the_readme_is_followed_to_the_notice_at_the_receiver(first_state: Path, tmp_path: Path) -> None:
+    script, *_ = fences(section("A first signed event"), "sh")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        receiver = f"http://127.0.0.1:{free.getsockname()[1]}"
+    state = shutil.copytree(first_state, tmp_path / ".gatehouse")
+    server = Gatehouse(state, arguments=["--demo-receiver"], environment=CARRIED_OUT)
+    server.configure(connections={"demo-receiver": {"baseUrl": receiver, "methods": ["POST"], "paths": ["/notices"]}})
+    with server:
+        send, listed, followed = (shlex.split(line, comments=True)[1:] for line in script.splitlines())
+        sent = server.run(*send, "--state", str(state))
+        run = sent.stdout.split()[-1]
+        assert run in server.run(*listed, "--state", str(state)).stdout
+        told = server.run(*(run if word == "RUN" else word for word in followed), "--state", str(state))
+        assert told.returncode == 0, told.stdout + told.stderr
+        assert f"run {run}: completed: followed-up " in told.stdout
+        (notice,) = httpx.get(f"{receiver}/notices").json()["notices"]
+        assert notice["body"] == {"caseId": "C-2026-0417"}
+        assert notice["noticeId"] in told.stdout
 
 
 @needs("bash")
