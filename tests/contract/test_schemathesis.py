@@ -15,6 +15,8 @@ from tests.support import failing
 from tests.support.contract import places
 from tests.support.effort import tries
 from tests.support.gatehouse import Gatehouse, NewServer
+from tests.support.pretended import CALLING, leave_in_doubt, receipts_at
+from tests.support.receivers import Receiver
 from tools.contract.run import AUTHORITY_VARIABLE, CODE_VARIABLE, KEY_VARIABLE, OPERATOR_VARIABLE, Outcome, run
 
 SEEDS = range(1, 1 + tries(3, elsewhere=1))
@@ -54,16 +56,19 @@ class Trial(NamedTuple):
 @pytest.fixture(scope="module")
 def trials(new_server: NewServer) -> Iterator[dict[int, Trial]]:
     """The trial of each seed; two are under way at a time."""
-    with ThreadPoolExecutor(2) as pool:
-        yield {seed: begin(new_server, pool, seed) for seed in SEEDS}
+    with Receiver() as receiver, ThreadPoolExecutor(2) as pool:
+        yield {seed: begin(new_server, pool, seed, receiver) for seed in SEEDS}
 
 
-def begin(new_server: NewServer, pool: ThreadPoolExecutor, seed: int) -> Trial:
+def begin(new_server: NewServer, pool: ThreadPoolExecutor, seed: int, receiver: Receiver) -> Trial:
     coordinator, founder, machine = new_server(), new_server(), new_server()
+    coordinator.configure(connections={"crm": receipts_at(receiver.url)})
+    coordinator.apply(CALLING)
     (machine.state / "install-plan.yaml").write_text(PLAN)
     for server in (coordinator, founder, machine):
         server.start()
-    assert coordinator.deliver().status == 204
+    for _ in range(3):
+        leave_in_doubt(coordinator, coordinator.deliver().run)
     return Trial(
         coordinator,
         pool.submit(try_coordinator, coordinator, seed),

@@ -116,8 +116,30 @@ def _start_run(case: Case[Any]) -> None:
 
 
 def _of_a_run(case: Case[Any]) -> None:
-    if right(case, ParameterLocation.PATH) and _Seen.run and phase(case) is TestPhase.FUZZING:
+    if _may_name(case) and _Seen.run:
         case.path_parameters = {"run": _Seen.run}
+
+
+def _retry_same(case: Case[Any]) -> None:
+    _of_one_in_doubt(case, leave=0)
+
+
+def _reconcile(case: Case[Any]) -> None:
+    # A run that was reconciled is in doubt no more: one is left for what else can be done about it.
+    _of_one_in_doubt(case, leave=1)
+
+
+def _of_one_in_doubt(case: Case[Any], *, leave: int) -> None:
+    _of_a_run(case)
+    if not _may_name(case):
+        return
+    _release()
+    for run in operate("GET", "/v1/runs?state=uncertain&limit=2")["runs"][leave:]:
+        case.path_parameters = {"run": run["runId"]}
+
+
+def _may_name(case: Case[Any]) -> bool:
+    return right(case, ParameterLocation.PATH) and phase(case) is TestPhase.FUZZING
 
 
 def _release_hold(case: Case[Any]) -> None:
@@ -132,6 +154,8 @@ _CHANGES: Final[dict[str, Callable[[Case[Any]], None]]] = {
     "getRun": _of_a_run,
     "inspectRun": _of_a_run,
     "cancelRun": _of_a_run,
+    "retrySame": _retry_same,
+    "reconcile": _reconcile,
     "releaseRestoreHold": _release_hold,
     "releaseAdmissionHold": _release_hold,
 }
