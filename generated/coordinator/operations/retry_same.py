@@ -74,7 +74,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ok:
-    """The run, which is due at once."""
+    """The run, which is due at once; one that was uncertain is so until its call has a result."""
 
     status: ClassVar[Literal[200]] = 200
     body: Run
