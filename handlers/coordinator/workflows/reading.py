@@ -13,6 +13,13 @@ from handlers.coordinator.workflows.workflow import Call, Choose, Finish, Step, 
 # There may be more ways through a workflow than anybody reads.
 MAX_WAYS: Final = 20
 
+# What becomes of a call that was sent and not answered.
+_RECOVERIES: Final[Mapping[str, str]] = {
+    "read-again": "it is read again",
+    "same-command": "the same command is sent again",
+    "same-command-and-receipt": "its receipt is looked up, and without one the same command is sent again",
+    "hold-after-dispatch": "it waits for a person",
+}
 _UNITS: Final = ((86_400, "day"), (3_600, "hour"), (60, "minute"), (1, "second"))
 
 
@@ -64,8 +71,8 @@ def ways_to(workflow: Workflow, outcome: str) -> Iterator[tuple[str, ...]]:
         begun.extend((*way, target) for target in reversed(targets))
 
 
-def reading(workflow: Workflow, recoveries: Mapping[str, str]) -> dict[str, Any]:
-    """Return what `told` tells, as JSON; `recoveries` has, by connection, how it recovers, where that is known."""
+def reading(workflow: Workflow, recoveries: Mapping[str, str] | None) -> dict[str, Any]:
+    """Return what `told` tells, as JSON; `recoveries` has, by connection, how it recovers, None if no settings say."""
     return {
         "id": workflow.id,
         "version": workflow.version,
@@ -84,13 +91,13 @@ def told(read: Mapping[str, Any]) -> list[str]:
     for name, trigger in read["triggers"].items():
         lines.append(f"  {name}: {trigger['type']} of {trigger['source']}, data as in {trigger['dataschema']}")
         lines += _indented(_mapping("input", trigger["input"]), 4)
-    lines.append(f"  an operator, with input {_json(read['input'])}")
+    lines.append(f"  an operator, with the input {_form(read['input'])}")
     lines += ["", "Steps"]
     for number, step in enumerate(read["steps"], 1):
         lines += _told_step(number, step)
     lines += ["", "Ends"]
     for outcome in read["outcomes"]:
-        lines.append(f"  {outcome['outcome']}, with output {_json(outcome['output'])}")
+        lines.append(f"  {outcome['outcome']}, with the output {_form(outcome['output'])}")
         lines += [f"    by {', '.join(way)}" for way in outcome["ways"]]
         if outcome["moreWays"]:
             lines.append(f"    and by more ways than these {MAX_WAYS}")
@@ -120,11 +127,13 @@ def _leading_to(workflow: Workflow, outcome: str) -> set[str]:
     return leading
 
 
-def _step(name: str, workflow: Workflow, recoveries: Mapping[str, str]) -> dict[str, Any]:
+def _step(name: str, workflow: Workflow, recoveries: Mapping[str, str] | None) -> dict[str, Any]:
     step = workflow.steps[name]
     read = {"step": name, **workflow.definition["steps"][name]}
     if isinstance(step, Call):
-        read["recovery"] = "read-again" if step.method == "GET" else recoveries.get(step.connection)
+        configured = None if recoveries is None else step.connection in recoveries
+        recovery = None if recoveries is None else recoveries.get(step.connection)
+        read |= {"configured": configured, "recovery": "read-again" if step.method == "GET" else recovery}
     return read
 
 
@@ -147,6 +156,10 @@ def _told_step(number: int, step: Mapping[str, Any]) -> Iterator[str]:
         yield f"     {case['next']}, where {_one_line(case['when'])}"
     if "else" in step:
         yield f"     else {step['else']}"
+    if step.get("recovery"):
+        yield f"     not answered: {_RECOVERIES[step['recovery']]}"
+    if step.get("configured") is False:
+        yield f"     the settings have no connection {step['connection']}"
     if "next" in step:
         yield f"     then {step['next']}"
 
@@ -156,8 +169,7 @@ def _doing(step: Mapping[str, Any]) -> str:
         case "wait-until":
             return f"waits until {_one_line(step['until'])}"
         case "call":
-            recovery = f", recovery {step['recovery']}" if step["recovery"] else ""
-            return f"sends {step['method']} {step['path']} to {step['connection']}{recovery}"
+            return f"sends {step['method']} {step['path']} to {step['connection']}"
         case "choose":
             return "goes on to"
         case _:
@@ -203,6 +215,15 @@ def _one_line(text: str) -> str:
 
 def _json(value: Any) -> str:
     return orjson.dumps(value).decode()
+
+
+def _form(schema: Any) -> str:
+    """Tell the members of an object that a schema describes, or the schema itself where it describes none."""
+    members = schema.get("properties") if isinstance(schema, dict) else None
+    if not members:
+        return _json(schema)
+    required = schema.get("required", ())
+    return ", ".join(name if name in required else f"{name} (optional)" for name in members)
 
 
 def _duration(seconds: int) -> str:

@@ -12,15 +12,16 @@ case-decision, version 1: a run takes 1 hour at most
 Begins with
   case-created: case-created-v1 of urn:gatehouse:demo, data as in urn:gatehouse:demo:case-created-v1
     input.caseId = event.data.caseId
-  an operator, with input {"type":"object","required":["caseId"],"properties":{"caseId":{"type":"string"}}}
+  an operator, with the input caseId
 
 Steps
-  1. ask: sends POST /cases/{case}/decision to registry, recovery same-command
+  1. ask: sends POST /cases/{case}/decision to registry
      parameters.case = input.caseId
      query.wait = true
      query.run = run.id
      body.at = run.admittedAt
      body.urgent = 'no'
+     not answered: the same command is sent again
      then decide
   2. decide: goes on to
      pause, where steps.ask.status == 202
@@ -31,7 +32,7 @@ Steps
      output = steps.ask.body
 
 Ends
-  decided, with output {"type":"object"}
+  decided, with the output {"type":"object"}
     by ask, decide, pause, done
     by ask, decide, done"""
 
@@ -65,11 +66,18 @@ def test_a_workflow_is_told_step_by_step_with_what_leads_where_and_the_ways_to_e
     assert "\n".join(told(reading(compile_workflow(asking()), {"registry": "same-command"}))) == TOLD
 
 
-def test_a_recovery_is_told_where_it_is_known_and_of_a_read_always() -> None:
-    unknown = told(reading(compile_workflow(asking()), {}))
-    assert "  1. ask: sends POST /cases/{case}/decision to registry" in unknown
-    read = compile_workflow(asking(steps__ask__method="GET", steps__ask__body=...))
-    assert reading(read, {"registry": "hold-after-dispatch"})["steps"][0]["recovery"] == "read-again"
+def test_a_recovery_is_told_where_the_settings_say_it_and_of_a_read_always() -> None:
+    workflow = compile_workflow(asking())
+    assert not any("not answered" in line for line in told(reading(workflow, None)))
+    missing = told(reading(workflow, {}))
+    assert "     the settings have no connection registry" in missing
+    read = reading(compile_workflow(asking(steps__ask__method="GET", steps__ask__body=...)), None)
+    assert "     not answered: it is read again" in told(read)
+
+
+def test_an_input_is_told_by_its_members_and_which_of_them_may_be_left_out() -> None:
+    optional = asking(input__properties={"caseId": {}, "note": {"type": "string"}})
+    assert "  an operator, with the input caseId, note (optional)" in told(reading(compile_workflow(optional), None))
 
 
 def test_a_workflow_is_drawn_as_a_flowchart() -> None:
@@ -90,7 +98,7 @@ def test_a_step_stands_after_all_that_lead_to_it() -> None:
 
 def test_of_very_many_ways_some_are_told() -> None:
     workflow = branching(60)
-    [outcome] = reading(workflow, {})["outcomes"]
+    [outcome] = reading(workflow, None)["outcomes"]
     assert (len(outcome["ways"]), outcome["moreWays"]) == (MAX_WAYS, True)
-    assert f"    and by more ways than these {MAX_WAYS}" in told(reading(workflow, {}))
+    assert f"    and by more ways than these {MAX_WAYS}" in told(reading(workflow, None))
     assert len(list(ways_to(branching(3), "decided"))) == 8
