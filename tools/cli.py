@@ -20,7 +20,7 @@ COMMANDS: Final = {
     "serve": "Serve the listeners of a state folder.",
     "generate": "Make generated/ from the documents in spec/.",
     "check": "Find what is wrong with documents, generated code and migrations.",
-    "workflows": "Check, apply and list packages of workflows.",
+    "workflows": "Check, test, explain, apply and list packages of workflows.",
     "sources": "Make the keys that sign events.",
     "event": "Send signed events.",
     "runs": "List, show, follow, cancel, retry and reconcile runs.",

@@ -1,7 +1,8 @@
-"""`gatehouse workflows`: checks a package, makes it the active one of a database, and lists those that were."""
+"""`gatehouse workflows`: checks, tests and explains a package, makes it the active one, and lists those that were."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -11,15 +12,33 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from handlers.coordinator.scenarios import scenario as scenarios
+from handlers.coordinator.scenarios.run import carry_out
+from handlers.coordinator.scenarios.scenario import Scenario
+from handlers.coordinator.scenarios.verdict import Verdict, judge
 from handlers.coordinator.workflows import package as packages
+from handlers.coordinator.workflows.files import Finding
 from handlers.coordinator.workflows.package import Package, RefusedPackageError
+from handlers.coordinator.workflows.reading import flowchart, reading
+from handlers.coordinator.workflows.reading import told as words
 from handlers.gateway.times import rfc3339
 from storage.database import Storage
 from storage.workflows import Applied, Definition, DefinitionConflict
 from storage.workflows import Package as StoredPackage
+from tools import settings as chosen
 from tools.commands import database
-from tools.commands.folder import opened
-from tools.commands.terminal import ConfigOption, Machine, RefusedError, StateOption, emit, findings, group
+from tools.commands.folder import opened, told
+from tools.commands.terminal import (
+    REFUSED,
+    ConfigOption,
+    Machine,
+    RefusedError,
+    StateOption,
+    emit,
+    findings,
+    group,
+    plain,
+)
 from tools.settings import Settings
 from tools.state import DEFAULT_FOLDER, StateFolder
 
@@ -42,6 +61,47 @@ def check(package: PackageArgument, *, machine: Machine = False) -> None:
     """
     found = packages.check(package)
     findings([asdict(each) for each in found], [str(each) for each in found], f"{package} is a package", machine)
+
+
+@app.command("test")
+def run_scenarios(package: PackageArgument, *, machine: Machine = False) -> None:
+    """Carry out the scenarios of a package on a virtual clock, and tell what is not as they expect.
+
+    They are the files in its folder `scenarios`; handlers/coordinator/scenarios/format.py describes every member.
+    Nothing is sent anywhere, and the code is that of the server.
+    """
+    loaded = _loaded(package)
+    found = scenarios.load(package, loaded)
+    if found.findings:
+        raise _refused(f"the scenarios of {package} cannot be used:", "scenarios", found.findings)
+    verdicts = asyncio.run(_verdicts(found.scenarios, loaded))
+    value = [each.value() for each in verdicts]
+    emit(machine, {"scenarios": value}, lambda console: console.print(plain("\n".join(_report(verdicts)))))
+    if not all(each.passed for each in verdicts):
+        raise typer.Exit(REFUSED)
+
+
+@app.command()
+def explain(
+    package: PackageArgument,
+    *,
+    config: Annotated[
+        Path | None,
+        typer.Option("--config", metavar="FILE", help="The settings whose connections say how calls recover."),
+    ] = None,
+    mermaid: Annotated[bool, typer.Option("--mermaid", help="Draw each workflow as a Mermaid flowchart.")] = False,
+    machine: Machine = False,
+) -> None:
+    """Tell step by step what the workflows of a package do, and by which ways they end."""
+    loaded = _loaded(package)
+    with told():
+        settings = chosen.load(config) if config else None
+    recoveries = {name: each.recovery for name, each in settings.connections.items()} if settings else None
+    ordered = [loaded.workflows[name] for name in sorted(loaded.workflows)]
+    read = [reading(workflow, recoveries) for workflow in ordered]
+    pages = [flowchart(workflow) for workflow in ordered] if mermaid else [words(each) for each in read]
+    text = "\n\n".join("\n".join(page) for page in pages)
+    emit(machine, {"workflows": read}, lambda console: console.print(plain(text)))
 
 
 @app.command()
@@ -117,10 +177,23 @@ def _loaded(folder: Path) -> Package:
     try:
         return packages.load(folder)
     except RefusedPackageError as error:
-        detail = "\n  ".join([f"{folder} is no package:", *map(str, error.findings)])
-        raise RefusedError(
-            detail, {"error": "package", "findings": [asdict(each) for each in error.findings]}
-        ) from None
+        raise _refused(f"{folder} is no package:", "package", error.findings) from None
+
+
+def _refused(sentence: str, kind: str, found: Sequence[Finding]) -> RefusedError:
+    detail = "\n  ".join([sentence, *map(str, found)])
+    return RefusedError(detail, {"error": kind, "findings": [asdict(each) for each in found]})
+
+
+async def _verdicts(loaded: Sequence[Scenario], package: Package) -> list[Verdict]:
+    return [judge(each, await carry_out(each, package)) for each in loaded]
+
+
+def _report(verdicts: Sequence[Verdict]) -> list[str]:
+    failed = sum(not each.passed for each in verdicts)
+    count = f"{len(verdicts)} scenario{'s' if len(verdicts) > 1 else ''}"
+    last = f"{failed} of {count} failed" if failed else f"{count} passed"
+    return [*(line for each in verdicts for line in each.lines()), last]
 
 
 def _value(package: StoredPackage) -> dict[str, Any]:

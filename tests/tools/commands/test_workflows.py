@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
+from handlers.coordinator import workflows
 from tests.tools.commands.conftest import Command
 
 
@@ -66,9 +68,93 @@ def test_a_version_that_stood_for_something_else_is_refused_unless_forced(gateho
     assert "409 deployment.activation-changed once" in second
 
 
-@pytest.mark.parametrize("command", ["check", "apply"])
-def test_help_says_where_the_format_is_documented(gatehouse: Command, command: str) -> None:
-    assert "handlers/coordinator/workflows/format.py" in gatehouse("workflows", command, "--help").stdout
+@pytest.mark.parametrize(("command", "where"), [("check", "workflows"), ("apply", "workflows"), ("test", "scenarios")])
+def test_help_says_where_the_format_is_documented(gatehouse: Command, command: str, where: str) -> None:
+    assert f"handlers/coordinator/{where}/format.py" in gatehouse("workflows", command, "--help").stdout
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    """The demo package, without its own scenarios."""
+    shipped = Path(workflows.__file__).parent / "demo"
+    return Path(shutil.copytree(shipped, tmp_path / "package", ignore=shutil.ignore_patterns("scenarios")))
+
+
+def put(package: Path, name: str, text: str) -> Path:
+    (package / "scenarios").mkdir(exist_ok=True)
+    file = package / "scenarios" / name
+    file.write_text(text)
+    return file
+
+
+SCENARIO = """\
+name: a notice that is refused ends the run
+input: {caseId: C-1}
+replies: {notify: [{status: 400}]}
+expect: {state: failed, failureCode: call.refused}
+"""
+
+
+def test_scenarios_that_do_what_they_expect_pass(gatehouse: Command, package: Path) -> None:
+    put(package, "refused.yaml", SCENARIO)
+    done = gatehouse("workflows", "test", package)
+    assert (done.returncode, done.stdout) == (0, "ok    a notice that is refused ends the run\n1 scenario passed\n")
+
+
+def test_a_scenario_that_comes_out_otherwise_fails_the_command_and_tells_both(
+    gatehouse: Command, package: Path
+) -> None:
+    put(package, "a.yaml", SCENARIO)
+    file = put(package, "b.yaml", SCENARIO.replace("400", "201"))
+    done = gatehouse("workflows", "test", package)
+    assert done.returncode == 1
+    assert done.stdout.splitlines() == [
+        "ok    a notice that is refused ends the run",
+        f"FAIL  a notice that is refused ends the run ({file})",
+        '      failureCode: expected "call.refused"',
+        '                   got      "mapping.failed"',
+        "      it came to failed (mapping.failed) after 5 s, by pause, notify, done",
+        "1 of 2 scenarios failed",
+    ]
+    told = json.loads(gatehouse("workflows", "test", package, "--json").stdout)["scenarios"]
+    assert [each["passed"] for each in told] == [True, False]
+    assert told[1]["differences"][0] == {
+        "member": "failureCode",
+        "expected": "call.refused",
+        "got": "mapping.failed",
+    }
+
+
+def test_what_is_wrong_with_a_scenario_is_told_by_file_line_and_column(gatehouse: Command, package: Path) -> None:
+    file = put(package, "a.yaml", SCENARIO.replace("notify", "tell"))
+    done = gatehouse("workflows", "test", package, "--json")
+    assert done.returncode == 1
+    assert f"{file}:3:11: replies.tell: the workflow has no call of this name" in done.stderr
+    told = json.loads(done.stdout)
+    assert (told["error"], told["findings"][0]["line"]) == ("scenarios", 3)
+
+
+def test_a_package_is_explained_with_what_the_settings_say_of_its_connections(
+    gatehouse: Command, package: Path
+) -> None:
+    plain = gatehouse("workflows", "explain", package).stdout
+    assert plain.startswith("case-follow-up, version 1: a run takes 1 day at most\n")
+    assert "  2. notify: sends POST /notices to demo-receiver\n" in plain
+    assert "not answered" not in plain
+    settings = package / "settings"
+    settings.write_text(
+        "connections:\n  demo-receiver: {baseUrl: https://example.org, methods: [POST], recovery: same-command}\n"
+    )
+    configured = gatehouse("workflows", "explain", package, "--config", settings).stdout
+    assert "     not answered: the same command is sent again\n" in configured
+    [read] = json.loads(gatehouse("workflows", "explain", package, "--json").stdout)["workflows"]
+    assert [each["step"] for each in read["steps"]] == ["pause", "notify", "done"]
+
+
+def test_a_package_is_drawn(gatehouse: Command, package: Path) -> None:
+    drawn = gatehouse("workflows", "explain", package, "--mermaid").stdout
+    assert drawn.startswith("flowchart TD\n")
+    assert drawn.endswith("  s1 --> s2\n  s2 --> s3\n")
 
 
 def test_what_is_no_package_is_not_applied(gatehouse: Command, state: Path) -> None:
