@@ -24,7 +24,7 @@ class ActivePackage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """`runs` counts every state, also those at zero; `backlog` is the outbox rows that no executor has taken.
+    """`runs` counts every state, also those at zero; `backlog` is the new runs that no executor has taken.
 
     `uncertain` counts the live runs of which something is not known, also where recovery is at work on it.
     """
@@ -51,6 +51,8 @@ class Doctor:
 def _report(connection: sa.Connection) -> Report:
     counted = connection.execute(sa.select(RUNS.c.state, sa.func.count().label("runs")).group_by(RUNS.c.state))
     due = sa.select(sa.func.min(RUNS.c.next_due_at)).where(RUNS.c.next_due_at.is_not(None))
+    # Of a run that was cancelled before, the row is left for the executor to pass over.
+    new = sa.select(sa.func.count()).select_from(OUTBOX.join(RUNS)).where(RUNS.c.state == "admitted")
     uncertain = sa.select(sa.func.count()).select_from(RUNS).where(RUNS.c.uncertain, RUNS.c.ended_at.is_(None))
     return Report(
         holds=hold_state(connection),
@@ -58,7 +60,7 @@ def _report(connection: sa.Connection) -> Report:
         runs=dict.fromkeys(get_args(RunState), 0) | {row.state: row.runs for row in counted},
         oldest_due_at=connection.scalar(due),
         uncertain=connection.execute(uncertain).scalar_one(),
-        backlog=connection.execute(sa.select(sa.func.count()).select_from(OUTBOX)).scalar_one(),
+        backlog=connection.execute(new).scalar_one(),
     )
 
 

@@ -1,4 +1,4 @@
-"""The tag runs: started by hand, listed, shown, inspected, cancelled. What executes them reads the outbox."""
+"""The tag runs: started by hand, listed, shown, inspected, cancelled. recovery.py has what gets one going again."""
 
 from __future__ import annotations
 
@@ -80,7 +80,9 @@ async def inspect_run(app: App, request: inspect_op.Request) -> inspect_op.Respo
     if inspection is None:
         raise inspect_op.RunNotVisible(NO_RUN)
     steps = [_step_model(step) for step in inspection.steps]
-    return inspect_op.Ok(body=models.RunInspection(run=run_model(inspection.run), steps=steps, recovery=None))
+    return inspect_op.Ok(
+        body=models.RunInspection(run=run_model(inspection.run), steps=steps, recovery=inspection.recovery)
+    )
 
 
 async def cancel_run(app: App, request: cancel_op.Request) -> cancel_op.Response:

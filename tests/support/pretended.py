@@ -23,6 +23,8 @@ from tests.support.inprocess import storage_of
 from tests.support.packages import Workflow, connection, workflow
 
 EXECUTOR: Final = "pretended"
+# Epoch milliseconds that no test lives to see.
+FAR: Final = 4_000_000_000_000
 # So often an executor dies before the step it had in hand is held to be why.
 TOO_OFTEN: Final = MOST_TRIES + 1
 CALLING: Final[Workflow] = workflow(version="2", connection="crm")
@@ -50,6 +52,12 @@ def leave_at_its_call(server: Gatehouse, run: str, due_at: int, *, recovery: Rec
     return run
 
 
+def leave_in_hand(server: Gatehouse, run: str) -> str:
+    """Send the call of a new run of CALLING, and say nothing of what came of it; return the run's id."""
+    asyncio.run(_keep(server.state, run))
+    return run
+
+
 def leave_waiting(server: Gatehouse, run: str, due_at: int) -> str:
     """Let a new run wait at its first step until `due_at` (epoch milliseconds); return its id."""
     asyncio.run(_wait(server.state, run, due_at))
@@ -66,6 +74,11 @@ async def _leave(state: Path, run: str, recovery: Recovery, deaths: int) -> None
             assert await storage.execution.journal.take_up(claim) is not None
         ended = None if deaths else AttemptEnd(result="unanswered", http_status=None)
         await storage.execution.journal.settle(claim, step_type="call", move=Doubt(None), attempt=ended)
+
+
+async def _keep(state: Path, run: str) -> None:
+    async with storage_of(state) as storage:
+        await _sent(storage, run, "same-command")
 
 
 async def _put_off(state: Path, run: str, due_at: int, recovery: Recovery) -> None:

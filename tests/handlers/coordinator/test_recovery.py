@@ -9,11 +9,10 @@ import pytest
 from handlers.coordinator.recovery import DETAILS, RECONCILE_REFUSALS, RETRY_REFUSALS, TOLD
 from tests.support.contract import places
 from tests.support.gatehouse import Gatehouse, NewServer
-from tests.support.pretended import CALLING, leave_at_its_call, leave_in_doubt, leave_waiting, receipts_at
+from tests.support.pretended import CALLING, FAR, leave_at_its_call, leave_in_doubt, leave_waiting, receipts_at
 from tests.support.receivers import NEVER, Received, Receiver, Reply, always, of_json
 from tests.support.wire import Answer
 
-FAR: Final = 4_000_000_000_000
 REASON: Final = {"reason": "A test wants it."}
 UNUSABLE: Final = {
     "a failure": Reply(status=500),

@@ -9,6 +9,7 @@ import pytest
 from handlers.coordinator.runs import REFUSAL_DETAILS, REFUSALS
 from tests.support.contract import documented
 from tests.support.gatehouse import Gatehouse, NewServer
+from tests.support.pretended import CALLING, FAR, leave_in_doubt, leave_in_hand, leave_waiting, receipts_at
 
 START = {"flow": "case-follow-up", "input": {"caseId": "C-1"}}
 NOT_VISIBLE = (404, "run.not-visible")
@@ -23,6 +24,16 @@ def listed(new_server: NewServer) -> tuple[Gatehouse, list[str]]:
     for run in runs[4:6]:
         assert cancel(server, run)["state"] == "cancelled"
     return server, runs
+
+
+@pytest.fixture(scope="module")
+def calling(new_server: NewServer) -> Gatehouse:
+    """A server of which every run makes a call, and that has no executor."""
+    server = new_server()
+    server.configure(connections={"crm": receipts_at("http://127.0.0.1:9")})
+    server.apply(CALLING)
+    server.start()
+    return server
 
 
 def cancel(server: Gatehouse, run: str) -> dict[str, Any]:
@@ -235,6 +246,60 @@ def test_the_reason_of_a_cancellation_is_in_the_audit_once(own_server: Gatehouse
     cancel(own_server, run)
     cancel(own_server, run)
     assert (own_server.state / "audit.jsonl").read_text().count("A test wants it.") == 1
+
+
+def test_a_run_is_inspected_with_the_steps_that_it_has_entered(calling: Gatehouse) -> None:
+    run = leave_in_doubt(calling, calling.deliver().run)
+    inspected = calling.operate("GET", f"/v1/runs/{run}/inspect").json
+    assert inspected["run"] == calling.operate("GET", f"/v1/runs/{run}").json
+    assert inspected["recovery"] == "same-command-and-receipt"
+    paused, told = inspected["steps"]
+    assert paused == {"step": "pause", "type": "wait-until", "state": "completed", "attempts": []}
+    [attempt] = told.pop("attempts")
+    assert told == {"step": "tell", "type": "call", "state": "uncertain"}
+    assert attempt["startedAt"] <= attempt["endedAt"]
+    assert (attempt["number"], attempt["result"], attempt["httpStatus"]) == (1, "unanswered", None)
+
+
+def test_an_attempt_under_way_has_no_end_yet(calling: Gatehouse) -> None:
+    run = leave_in_hand(calling, calling.deliver().run)
+    inspected = calling.operate("GET", f"/v1/runs/{run}/inspect").json
+    assert (inspected["run"]["state"], inspected["recovery"]) == ("running", None)
+    [attempt] = inspected["steps"][1]["attempts"]
+    assert (attempt["endedAt"], attempt["result"], attempt["httpStatus"]) == (None, None, None)
+
+
+def test_a_run_that_waits_is_cancelled_at_once(calling: Gatehouse) -> None:
+    run = leave_waiting(calling, calling.deliver().run, FAR)
+    before = calling.operate("GET", f"/v1/runs/{run}").json
+    assert before["state"] == "waiting"
+    assert cancel(calling, run) == before | {"state": "cancelled", "cancelRequested": True, "nextDueAt": None}
+
+
+def test_a_run_that_is_cancelled_in_doubt_stays_uncertain_and_shows_what_was_sent(calling: Gatehouse) -> None:
+    run = leave_in_doubt(calling, calling.deliver().run)
+    cancelled = cancel(calling, run)
+    assert (cancelled["state"], cancelled["uncertain"]) == ("cancelled", True)
+    inspected = calling.operate("GET", f"/v1/runs/{run}/inspect").json
+    assert (inspected["steps"][1]["state"], inspected["recovery"]) == ("cancelled", None)
+    assert [attempt["result"] for attempt in inspected["steps"][1]["attempts"]] == ["unanswered"]
+
+
+def test_a_run_that_is_in_hand_is_asked_to_end(calling: Gatehouse) -> None:
+    run = leave_in_hand(calling, calling.deliver().run)
+    asked = cancel(calling, run)
+    assert (asked["state"], asked["cancelRequested"]) == ("running", True)
+    assert cancel(calling, run) == asked
+
+
+def test_a_restore_marks_the_runs_that_have_not_ended(new_server: NewServer) -> None:
+    with new_server() as server:
+        live, ended = (server.deliver().run for _ in range(2))
+        cancel(server, ended)
+        assert server.hold().status == 200
+        marked = {run: server.operate("GET", f"/v1/runs/{run}").json["restoreReviewRequired"] for run in (live, ended)}
+        assert marked == {live: True, ended: False}
+        assert cancel(server, live)["restoreReviewRequired"] is False
 
 
 @pytest.mark.parametrize("value", [{}, {"reason": ""}, {"reason": "x" * 257}, {"reason": "x", "more": 1}, "x"])
