@@ -31,9 +31,9 @@ class Journal:
         self._writer = writer
 
     async def take_up(self, claim: Claim) -> Position | None:
-        """Begin the present step, or go on with it; an attempt that is under way is one in which an executor died.
+        """Begin the present step, or go on with it; an attempt that is under way ends as `interrupted`.
 
-        None where the claim does not stand, or ends by this, since execution is held.
+        None where the claim does not stand, or ends by this, since execution is held or the run is to be cancelled.
         """
         return await self._writer.submit(_take_up_many, claim)
 
@@ -62,7 +62,8 @@ def _take_up(transaction: Transaction, claim: Claim) -> Position | None:
     progress = Progress.held(transaction, claim)
     if progress is None:
         return None
-    if transaction.switches.execution_held:
+    progress.interrupt()
+    if transaction.switches.execution_held or progress.run.cancel_requested:
         progress.release()
         return None
     return progress.take_up()

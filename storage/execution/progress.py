@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import replace
 from typing import Any, Final, Literal
 from uuid import UUID
 
@@ -67,6 +66,11 @@ def standing(connection: sa.Connection, run_id: UUID) -> sa.Row[Any] | None:
     return connection.execute(_RUN, {"of_run": run_id}).first()
 
 
+def standing_run(connection: sa.Connection, run_id: UUID) -> sa.Row[Any]:
+    """A run that is there, as for standing."""
+    return connection.execute(_RUN, {"of_run": run_id}).one()
+
+
 def position(connection: sa.Connection, run: sa.Row[Any]) -> Position:
     """Where a run stands."""
     text = connection.execute(sa.select(RUNS.c.input).where(RUNS.c.run_id == run.run_id)).scalar_one()
@@ -107,17 +111,13 @@ class Progress:
     @classmethod
     def one(cls, transaction: Transaction, run_id: UUID) -> Progress:
         """A run that is there."""
-        return cls(transaction, transaction.connection.execute(_RUN, {"of_run": run_id}).one())
+        return cls(transaction, standing_run(transaction.connection, run_id))
 
     @classmethod
     def held(cls, transaction: Transaction, claim: Claim, step_type: StepType | None = None) -> Progress | None:
         """The run of a claim, None where the claim does not stand."""
         run = standing(transaction.connection, UUID(claim.run_id))
         return cls(transaction, run, step_type) if run is not None and run.seq == claim.seq else None
-
-    def position(self) -> Position:
-        """Where the run stood when the transaction met it."""
-        return position(self._connection, self.run)
 
     def in_doubt(self) -> bool:
         """Whether the effect of the present step is unknown."""
@@ -128,14 +128,17 @@ class Progress:
         """The attempts of the present step."""
         return attempts_of(self._connection, self.run.run_id).get(self.run.step, ())
 
+    def interrupt(self) -> None:
+        """End the attempt in which an executor died, where there is one."""
+        self.end_attempt(AttemptEnd(result="interrupted", http_status=None))
+
     def take_up(self) -> Position:
         """Begin the present step or go on with it; the position counts this try."""
-        tries = self.run.tries + 1
         if self.run.step_state is None:
             self._begin_step()
         else:
-            self._set_step(state="running", tries=tries)
-        return replace(self.position(), tries=tries)
+            self._set_step(state="running", tries=self.run.tries + 1)
+        return position(self._connection, standing_run(self._connection, self.run.run_id))
 
     def prepare(self, command: Command) -> None:
         """Store what the step sends, where nothing was stored before."""
@@ -153,22 +156,23 @@ class Progress:
         self._transaction.record("call.prepared", str(run_id), told)
 
     def begin_attempt(self, kind: AttemptKind) -> int:
-        """Begin an attempt and return its number; one under way was interrupted."""
-        self.end_attempt(AttemptEnd(result="interrupted", http_status=None))
+        """Begin an attempt and return its number: something came of taking the step up."""
         number = len(self.attempts()) + 1
         self._insert_attempt(number=number, kind=kind, started_at=self._transaction.now)
-        self._set_step(tries=0, repeat_accepted=False)
+        self._set_step(tries=0)
         return number
 
     def end_attempt(self, end: AttemptEnd) -> None:
-        """End the attempt under way."""
+        """End the attempt under way, if one is; what a person has accepted is used up unless nothing was sent."""
         under_way = (
             ATTEMPTS.c.run_id == self.run.run_id,
             ATTEMPTS.c.step == self.run.step,
             ATTEMPTS.c.ended_at.is_(None),
         )
         values = {"ended_at": self._transaction.now, "result": end.result, "http_status": end.http_status}
-        self._connection.execute(ATTEMPTS.update().where(*under_way).values(values))
+        ended = self._connection.execute(ATTEMPTS.update().where(*under_way).values(values)).rowcount
+        if ended and self.run.repeat_accepted and end.result != "not-connected":
+            self._set_step(repeat_accepted=False)
 
     def add_attempt(self, kind: AttemptKind, started_at: int, end: AttemptEnd) -> None:
         """Add an attempt that was made by no executor."""

@@ -92,10 +92,17 @@ async def open_storage(
     recovery_only: bool = False,
     limits: Limits | None = None,
     on_commit: Callable[[int], None] | None = None,
+    pace_seconds: float = 0,
 ) -> AsyncIterator[Storage]:
     """Storage for as long as the block runs."""
     storage = await Storage.open(
-        url, node=node, audit_file=audit_file, recovery_only=recovery_only, limits=limits, on_commit=on_commit
+        url,
+        node=node,
+        audit_file=audit_file,
+        recovery_only=recovery_only,
+        limits=limits,
+        on_commit=on_commit,
+        pace_seconds=pace_seconds,
     )
     try:
         yield storage
