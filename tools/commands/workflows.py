@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -19,8 +19,9 @@ from handlers.coordinator.scenarios.verdict import Verdict, judge
 from handlers.coordinator.workflows import package as packages
 from handlers.coordinator.workflows.files import Finding
 from handlers.coordinator.workflows.package import Package, RefusedPackageError
-from handlers.coordinator.workflows.reading import flowchart, reading
+from handlers.coordinator.workflows.reading import flowchart, ordered, reading
 from handlers.coordinator.workflows.reading import told as words
+from handlers.coordinator.workflows.workflow import Workflow
 from handlers.gateway.times import rfc3339
 from storage.database import Storage
 from storage.workflows import Applied, Definition, DefinitionConflict
@@ -75,8 +76,9 @@ def run_scenarios(package: PackageArgument, *, machine: Machine = False) -> None
     if found.findings:
         raise _refused(f"the scenarios of {package} cannot be used:", "scenarios", found.findings)
     verdicts = asyncio.run(_verdicts(found.scenarios, loaded))
-    value = [each.value() for each in verdicts]
-    emit(machine, {"scenarios": value}, lambda console: console.print(plain("\n".join(_report(verdicts)))))
+    unreached = _unreached(verdicts, loaded)
+    value = {"scenarios": [each.value() for each in verdicts], "unreached": unreached}
+    emit(machine, value, lambda console: console.print(plain("\n".join(_report(verdicts, unreached)))))
     if not all(each.passed for each in verdicts):
         raise typer.Exit(REFUSED)
 
@@ -97,9 +99,8 @@ def explain(
     with told():
         settings = chosen.load(config) if config else None
     recoveries = {name: each.recovery for name, each in settings.connections.items()} if settings else None
-    ordered = [loaded.workflows[name] for name in sorted(loaded.workflows)]
-    read = [reading(workflow, recoveries) for workflow in ordered]
-    pages = [flowchart(workflow) for workflow in ordered] if mermaid else [words(each) for each in read]
+    read = [reading(workflow, recoveries) for _, workflow in _sorted(loaded)]
+    pages = [flowchart(workflow) for _, workflow in _sorted(loaded)] if mermaid else [words(each) for each in read]
     text = "\n\n".join("\n".join(page) for page in pages)
     emit(machine, {"workflows": read}, lambda console: console.print(plain(text)))
 
@@ -189,11 +190,25 @@ async def _verdicts(loaded: Sequence[Scenario], package: Package) -> list[Verdic
     return [judge(each, await carry_out(each, package)) for each in loaded]
 
 
-def _report(verdicts: Sequence[Verdict]) -> list[str]:
+def _unreached(verdicts: Sequence[Verdict], package: Package) -> dict[str, list[str]]:
+    """Return, by workflow, the steps that no scenario comes to."""
+    reached = {(each.scenario.workflow.id, step) for each in verdicts for step in each.got.get("path", ())}
+    steps = {name: [step for step in ordered(each) if (name, step) not in reached] for name, each in _sorted(package)}
+    return {name: left for name, left in steps.items() if left}
+
+
+def _report(verdicts: Sequence[Verdict], unreached: Mapping[str, Sequence[str]]) -> list[str]:
     failed = sum(not each.passed for each in verdicts)
     count = f"{len(verdicts)} scenario{'s' if len(verdicts) > 1 else ''}"
-    last = f"{failed} of {count} failed" if failed else f"{count} passed"
-    return [*(line for each in verdicts for line in each.lines()), last]
+    return [
+        *(line for each in verdicts for line in each.lines()),
+        *(f"no scenario of {name} comes to {', '.join(steps)}" for name, steps in unreached.items()),
+        f"{failed} of {count} failed" if failed else f"{count} passed",
+    ]
+
+
+def _sorted(package: Package) -> list[tuple[str, Workflow]]:
+    return sorted(package.workflows.items())
 
 
 def _value(package: StoredPackage) -> dict[str, Any]:

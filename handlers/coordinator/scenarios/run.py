@@ -12,9 +12,10 @@ from handlers.coordinator.execution.carrier import Carrier
 from handlers.coordinator.execution.connection import Connection, connections
 from handlers.coordinator.scenarios.journal import MemoryJournal, RunRecord
 from handlers.coordinator.scenarios.scenario import Scenario
-from handlers.coordinator.scenarios.stage import Clock, Operator, Sent, Services, UnfinishedError
-from handlers.coordinator.workflows.active import ActivePackage, input_of_event, input_of_start
+from handlers.coordinator.scenarios.stage import CODES, Clock, Operator, Sent, Services, UnfinishedError
+from handlers.coordinator.workflows.active import ActivePackage, TriggerBinding, input_of_event, input_of_start
 from handlers.coordinator.workflows.package import Package
+from handlers.coordinator.workflows.values import UnfitValueError, canonical_text
 from handlers.coordinator.workflows.workflow import Call, Workflow
 from handlers.gateway.times import rfc3339
 from storage.admission import NewRun
@@ -49,7 +50,7 @@ async def carry_out(scenario: Scenario, package: Package) -> Observed:
     assumed = _assumed(scenario)
     admitted = _admitted(scenario, package, assumed)
     if isinstance(admitted, Refusal):
-        return Observed(refused=admitted.name.lower().replace("_", "."))
+        return Observed(refused=CODES[admitted])
     clock = Clock(scenario.at)
     journal = MemoryJournal(RUN_ID, scenario.workflow.id, admitted, clock)
     operator = Operator(scenario.acts, clock, journal)
@@ -112,9 +113,18 @@ def _admitted(scenario: Scenario, package: Package, assumed: Mapping[str, Connec
     if scenario.event is None:
         made = input_of_start(scenario.input, binding)
     else:
-        trigger = active.triggers[scenario.workflow.id, scenario.event["trigger"]]
-        made = input_of_event(_envelope(scenario, scenario.event), trigger)
+        made = _made(
+            _envelope(scenario, scenario.event), active.triggers[scenario.workflow.id, scenario.event["trigger"]]
+        )
     return made if isinstance(made, Refusal) else binding.new_run(made)
+
+
+def _made(event: Mapping[str, Any], trigger: TriggerBinding) -> str | Refusal:
+    try:
+        canonical_text(event)
+    except UnfitValueError:
+        return Refusal.EVENT_TOO_LARGE
+    return input_of_event(event, trigger)
 
 
 def _envelope(scenario: Scenario, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -139,6 +139,9 @@ def _faults_of_services(value: Mapping[str, Any], workflow: Workflow) -> Iterato
     for name, connection in assumed.items():
         if name not in workflow.connections:
             yield Fault(("connections", name), "the workflow does not use this connection", key=True)
+        if connection.get("recovery") == "read-again" and _has_commands(name, workflow):
+            message = "must be another than read-again: the workflow does not only read there"
+            yield Fault(("connections", name, "recovery"), message)
         if "responseSchema" in connection:
             place = ("connections", name, "responseSchema")
             yield from (
@@ -152,6 +155,11 @@ def _faults_of_services(value: Mapping[str, Any], workflow: Workflow) -> Iterato
             elif member == "receipts" and not _has_receipts(step, assumed):
                 message = f"{step.connection} is not assumed to recover by same-command-and-receipt"
                 yield Fault((member, name), message, key=True)
+
+
+def _has_commands(connection: str, workflow: Workflow) -> bool:
+    calls = (step for step in workflow.steps.values() if isinstance(step, Call) and step.connection == connection)
+    return any(call.method != "GET" for call in calls)
 
 
 def _has_receipts(step: Call, assumed: Mapping[str, Any]) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 import orjson
@@ -14,6 +14,17 @@ from handlers.coordinator.execution.exchange import Answered, Exchange, NotConne
 from handlers.coordinator.scenarios.journal import MemoryJournal
 from handlers.coordinator.scenarios.scenario import Act, Reply, Scenario
 from storage.execution.records import Command
+from storage.refusals import Refusal
+
+# What admission and retry-same may refuse here, by the codes of their operations.
+CODES: Final[Mapping[Refusal, str]] = {
+    Refusal.EVENT_INVALID: "event.invalid",
+    Refusal.EVENT_TOO_LARGE: "event.too-large",
+    Refusal.INPUT_INVALID: "input.invalid",
+    Refusal.RETRY_REFUSED: "retry.refused",
+    Refusal.EVALUATION_UNCERTAIN: "evaluation.uncertain",
+    Refusal.MUTATION_UNCERTAIN: "mutation.uncertain",
+}
 
 
 class UnfinishedError(Exception):
@@ -66,8 +77,7 @@ class Operator:
         if act.act == "cancel":
             self._journal.cancel()
         elif refusal := self._journal.retry_same(accept_repeat=act.accept_repeat):
-            code = refusal.name.lower().replace("_", ".")
-            self.troubles.append(f"the act retry-same after {act.after / 1000:g} s was refused: {code}")
+            self.troubles.append(f"the act retry-same after {act.after / 1000:g} s was refused: {CODES[refusal]}")
 
 
 class Services:

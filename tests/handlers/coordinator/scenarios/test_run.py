@@ -45,6 +45,7 @@ async def test_an_event_makes_the_input_by_its_trigger(tmp_path: Path) -> None:
         ({"input": {}}, "input.invalid"),
         ({"input": ..., "event": {"trigger": "case-created", "data": {"id": 1}}}, "input.invalid"),
         ({"input": ..., "event": {"trigger": "case-created", "type": "another"}}, "event.invalid"),
+        ({"input": ..., "event": {"trigger": "case-created", "data": "x" * 131_072}}, "event.too-large"),
     ],
 )
 async def test_what_admission_refuses_makes_no_run(tmp_path: Path, members: dict[str, Any], code: str) -> None:

@@ -19,6 +19,7 @@ input: {}
 at: 2026-13-05T09:00:00Z
 connections:
   registry:
+    recovery: read-again
     responseSchema: {type: strng}
   other: {}
 replies:
@@ -46,19 +47,20 @@ FOUND = [
     (4, "event.trigger: the workflow has no trigger case-closed"),
     (5, "event.time: is no time of RFC 3339"),
     (7, "at: is no time of RFC 3339"),
-    (10, "connections.registry.responseSchema.type: must be a type of JSON"),
-    (11, "connections.other: the workflow does not use this connection"),
-    (14, "replies.ask.0: a reply has one of status and fault"),
-    (15, "replies.ask.1: a reply has one of status and fault"),
-    (16, "replies.ask.2: a fault comes with nothing but afterSeconds and always"),
-    (17, "replies.ask.3: a reply has one of body and text"),
-    (19, "replies.ask.5: none comes after the one that is always given"),
-    (20, "replies.pause: the workflow has no call of this name"),
-    (23, "receipts.ask: registry is not assumed to recover by same-command-and-receipt"),
-    (26, "expect.path.1: there is no step think"),
-    (27, "expect.outcome: the outcome undecided is not declared"),
-    (28, "expect.refused: of what is refused nothing else comes"),
-    (30, "expect.calls.0.step: there is no call pause"),
+    (10, "connections.registry.recovery: must be another than read-again"),
+    (11, "connections.registry.responseSchema.type: must be a type of JSON"),
+    (12, "connections.other: the workflow does not use this connection"),
+    (15, "replies.ask.0: a reply has one of status and fault"),
+    (16, "replies.ask.1: a reply has one of status and fault"),
+    (17, "replies.ask.2: a fault comes with nothing but afterSeconds and always"),
+    (18, "replies.ask.3: a reply has one of body and text"),
+    (20, "replies.ask.5: none comes after the one that is always given"),
+    (21, "replies.pause: the workflow has no call of this name"),
+    (24, "receipts.ask: registry is not assumed to recover by same-command-and-receipt"),
+    (27, "expect.path.1: there is no step think"),
+    (28, "expect.outcome: the outcome undecided is not declared"),
+    (29, "expect.refused: of what is refused nothing else comes"),
+    (31, "expect.calls.0.step: there is no call pause"),
 ]
 
 
