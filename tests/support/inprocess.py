@@ -11,6 +11,7 @@ from handlers.coordinator.app import App
 from handlers.coordinator.definitions import Definitions
 from handlers.coordinator.deployment import Deployment
 from handlers.coordinator.execution.caller import Caller
+from handlers.coordinator.execution.connection import connections
 from handlers.coordinator.sources import Sources
 from handlers.gateway.listener import Listener
 from handlers.gateway.telemetry import Metrics, RequestLog
@@ -35,9 +36,10 @@ async def listener_of(state: Path) -> AsyncIterator[Listener]:
     """Serve a state folder as `gatehouse serve` does."""
     folder = StateFolder(state)
     async with storage_of(state) as storage:
-        deployment = Deployment(storage.workflows, {})
+        called = connections(settings.load(folder.settings_file).called())
+        deployment = Deployment(storage.workflows, called)
         await deployment.load()
         sources = Sources(lambda: settings.load(folder.settings_file).events, folder.settings_file)
         token = folder.operator_token.read_text(encoding="utf-8").strip()
-        app = App(storage, deployment, Definitions(storage.workflows), {}, Caller())
+        app = App(storage, deployment, Definitions(storage.workflows), called, Caller())
         yield Listener("control", [coordinator_api(app, sources, token)], {}, Metrics(), RequestLog())
