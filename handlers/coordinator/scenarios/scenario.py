@@ -80,11 +80,11 @@ def load(folder: Path, package: Package) -> Loaded:
     """Read all scenarios of the package in a folder; one without any is a finding."""
     where = folder / FOLDER
     try:
-        files = folder_files(where)
+        files = folder_files(where) if where.exists() else []
     except OSError as error:
         return Loaded([], [Finding(str(where), 1, 1, f"cannot be read: {error.strerror}")])
     if not 1 <= len(files) <= MAX_FILES:
-        return Loaded([], [Finding(str(where), 1, 1, f"there are 1 to {MAX_FILES} scenarios, a file of YAML each")])
+        return Loaded([], [Finding(str(where), 1, 1, f"a package has 1 to {MAX_FILES} scenarios here, a file each")])
     findings: list[Finding] = []
     scenarios = []
     for file in files:

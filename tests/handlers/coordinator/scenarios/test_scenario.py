@@ -87,10 +87,13 @@ def test_a_file_that_is_no_scenario_is_a_finding(tmp_path: Path, text: str) -> N
 def test_a_package_without_scenarios_is_a_finding(tmp_path: Path) -> None:
     package = made(tmp_path)
     [missing] = load(tmp_path, package).findings
-    assert str(missing) == f"{tmp_path}/scenarios:1:1: cannot be read: No such file or directory"
+    assert str(missing) == f"{tmp_path}/scenarios:1:1: a package has 1 to 1024 scenarios here, a file each"
     (tmp_path / "scenarios").mkdir()
-    [empty] = load(tmp_path, package).findings
-    assert "there are 1 to 1024 scenarios" in empty.message
+    assert load(tmp_path, package).findings == [missing]
+    (tmp_path / "scenarios").rmdir()
+    (tmp_path / "scenarios").touch()
+    [odd] = load(tmp_path, package).findings
+    assert "cannot be read: Not a directory" in odd.message
 
 
 def test_the_workflow_may_be_left_out_where_there_is_only_one(tmp_path: Path) -> None:
