@@ -8,6 +8,7 @@ import sqlalchemy as sa
 from storage.connections import engine
 from storage.database import Storage
 from storage.doctor import ActivePackage, Report
+from storage.execution.records import Doubt
 from storage.holds import HoldState
 from storage.runs import OUTBOX, RUNS
 from tests.storage.work import PACKAGE, admit
@@ -52,3 +53,13 @@ async def test_the_report_tells_how_runs_holds_and_outbox_stand(storage: Storage
     assert report.holds == HoldState(True, True)
     assert report.runs == NO_RUNS | {"admitted": 2, "waiting": 2, "uncertain": 1, "cancelled": 1}
     assert (report.oldest_due_at, report.uncertain, report.backlog) == (1000, 1, 2)
+
+
+async def test_what_is_uncertain_of_a_run_that_was_cancelled_is_nothing_to_be_done_any_more(storage: Storage) -> None:
+    run_id = (await admit(storage)).run_id
+    [claim] = await storage.execution.claims.take("local", 1)
+    await storage.execution.journal.take_up(claim)
+    await storage.execution.journal.settle(claim, step_type="call", move=Doubt(None))
+    assert (await storage.doctor.report()).uncertain == 1
+    await storage.runs.cancel(run_id, "over")
+    assert (await storage.doctor.report()).uncertain == 0

@@ -7,9 +7,11 @@ import pytest
 
 from storage.audit import AUDIT
 from storage.database import Storage
+from storage.execution.records import Wait
 from storage.holds import HoldState
 from storage.refusals import Refusal, Refused
-from tests.storage.work import rows
+from storage.runs import RUNS
+from tests.storage.work import admit, rows
 
 pytestmark = pytest.mark.anyio
 
@@ -85,3 +87,21 @@ async def test_changes_in_one_batch_see_one_another_in_their_order(storage: Stor
         release_admission(storage),
     )
     assert list(outcomes) == [REQUIRED, BOTH, HoldState(True, False), REQUIRED, NONE]
+
+
+async def test_a_restore_asks_for_a_review_of_every_live_run_once(storage: Storage, url: str) -> None:
+    over, waits, in_hand, new = [(await admit(storage)).run_id for _ in range(4)]
+    await storage.runs.cancel(over, "over")
+    claims = await storage.execution.claims.take("local", 2)
+    assert [claim.run_id for claim in claims] == [waits]
+    await storage.execution.journal.take_up(claims[0])
+    await storage.execution.journal.settle(claims[0], step_type="call", move=Wait(1 << 50))
+    await storage.execution.claims.take("local", 1)
+    await storage.holds.restore("restored")
+    reviewed = {str(row.run_id) for row in rows(url, RUNS) if row.restore_review_required}
+    assert reviewed == {waits, in_hand, new}
+    await storage.holds.release_restore("done")
+    await storage.execution.recoveries.retry_same(waits, reason="why", accept_repeat=True, readable=True)
+    run = await storage.runs.get(waits)
+    assert run is not None
+    assert not run.restore_review_required

@@ -12,7 +12,17 @@ from storage.connections import engine
 from storage.errors import SchemaOutOfDate, Unavailable
 from storage.migrations import history
 from storage.statements import table
-from storage.tables import METADATA, InstallAttemptRow, InstallEventRow, JoinRow, LedgerMemberRow, PackageRow, SwitchRow
+from storage.tables import (
+    METADATA,
+    InstallAttemptRow,
+    InstallEventRow,
+    JoinRow,
+    LedgerMemberRow,
+    OutboxRow,
+    PackageRow,
+    RunRow,
+    SwitchRow,
+)
 from tests.storage.postgresql import Server
 
 
@@ -131,6 +141,37 @@ def test_a_database_of_a_former_revision_keeps_what_it_holds(
         assert connection.execute(sa.select(table(LedgerMemberRow))).all() == members
         for model in (JoinRow, InstallAttemptRow, InstallEventRow):
             assert connection.execute(sa.select(table(model))).all() == []
+    creating.dispose()
+
+
+@KINDS
+def test_runs_of_a_database_without_execution_are_kept_and_cancellations_leave_the_outbox(
+    postgresql: Server, kind: str, tmp_path: Path
+) -> None:
+    url = fresh(postgresql, kind, tmp_path)
+    run = {"workflow_id": "w", "workflow_version": "1", "definition_digest": "d", "binding_digest": "b", "step": "s"}
+    times = {"admitted_at": 1, "deadline_at": 2, "input": '"\\u0000"'}
+    flags = {"uncertain": False, "cancel_requested": False, "restore_review_required": False}
+    run_ids = [UUID(int=number) for number in range(1, 4)]
+    creating = engine(url, "create")
+    with creating.begin() as connection:
+        history.upgrade(connection, "0003")
+        names = ["run_id", *run, *times, "state", *flags]
+        runs = sa.table("runs", sa.column("run_id", sa.Uuid()), *(sa.column(name) for name in names[1:]))
+        for run_id, state in zip(run_ids, ("admitted", "cancelled", "admitted"), strict=True):
+            connection.execute(runs.insert().values(run_id=run_id, **run, **times, state=state, **flags))
+        for run_id, work in zip((*run_ids, run_ids[1]), ("admitted", "admitted", "admitted", "cancel"), strict=True):
+            connection.execute(table(OutboxRow).insert().values(run_id=run_id, kind=work, created_at=1))
+    assert migrations.upgrade(url)
+    with creating.begin() as connection:
+        assert history.differences(connection) == []
+        kept = connection.execute(sa.select(table(RunRow)).order_by(table(RunRow).c.run_id)).all()
+        assert [(row.run_id, row.state, row.blocked) for row in kept] == [
+            (run_id, state, False) for run_id, state in zip(run_ids, ("admitted", "cancelled", "admitted"), strict=True)
+        ]
+        waiting = connection.execute(sa.select(table(OutboxRow)).order_by(table(OutboxRow).c.seq)).all()
+        assert [(row.seq, row.run_id) for row in waiting] == list(enumerate(run_ids, 1))
+        connection.execute(runs.insert().values(run_id=UUID(int=9), **run, **times, state="admitted", **flags))
     creating.dispose()
 
 

@@ -11,8 +11,9 @@ import sqlalchemy as sa
 from storage.audit import AUDIT
 from storage.connections import engine
 from storage.database import Storage
+from storage.execution.records import Advance, Wait
 from storage.refusals import Refusal, Refused
-from storage.runs import OUTBOX, RUNS, Inspection, Run, RunState, Started
+from storage.runs import OUTBOX, RUNS, Inspection, Run, RunState, Started, Step
 from tests.storage.work import NEW_RUN, OTHER_PACKAGE, admit, at_once, candidate, digest, rows, start
 
 pytestmark = pytest.mark.anyio
@@ -170,6 +171,26 @@ async def test_an_ended_run_comes_back_unchanged(storage: Storage, url: str, sta
     assert ended is not None
     assert (ended.state, ended.output, ended.outcome) == (state, '{"a":"\\u0000"}', "done")
     assert (len(rows(url, AUDIT)), len(rows(url, OUTBOX))) == (audited, 1)
+
+
+async def test_an_inspection_shows_the_steps_that_a_run_has_reached(storage: Storage) -> None:
+    run = await started(storage)
+    [claim] = await storage.execution.claims.take("local", 1)
+    journal = storage.execution.journal
+    await journal.take_up(claim)
+    await journal.settle(claim, step_type="choose", move=Advance("next", None))
+    await journal.take_up(claim)
+    await journal.settle(claim, step_type="wait-until", move=Wait(1))
+    inspection = await storage.runs.inspect(run.run_id.upper())
+    assert inspection is not None
+    assert inspection == Inspection(
+        inspection.run,
+        (
+            Step(step="wait", type="choose", state="completed", attempts=()),
+            Step(step="next", type="wait-until", state="waiting", attempts=()),
+        ),
+        None,
+    )
 
 
 async def test_a_run_that_is_cancelled_twice_at_once_is_cancelled_once(storage: Storage, url: str) -> None:

@@ -112,3 +112,19 @@ async def test_a_snapshot_comes_back_as_it_was_given(storage: Storage) -> None:
     active = await storage.workflows.active()
     assert active is not None
     assert active.snapshot == text
+
+
+async def test_a_definition_is_found_by_its_digest_in_whichever_package_has_it(storage: Storage) -> None:
+    held = {"id": "w", "version": "1", "steps": {"é": 1.5, "a": "\x00"}}
+    text = '{"id":"w","steps":{"a":"\\u0000","é":1.5},"version":"1"}'
+    other = {"id": "v", "version": "1"}
+    definitions = (Definition("w", "1", digest(text)), Definition("v", "1", digest("v")))
+    await apply(storage, Package(digest("of two"), json.dumps({"format": 1, "workflows": [other, held]}), definitions))
+    await apply(storage, OTHER_PACKAGE)
+    assert await storage.workflows.definition(digest(text)) == text
+    assert await storage.workflows.definition(digest("v")) == '{"id":"v","version":"1"}'
+    assert await storage.workflows.definition(digest("unknown")) is None
+
+
+async def test_a_definition_in_a_package_of_an_unknown_format_is_not_found(storage: Storage) -> None:
+    assert await storage.workflows.definition(PACKAGE.definitions[0].digest) is None
