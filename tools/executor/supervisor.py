@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import signal
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import Sequence
@@ -61,12 +62,13 @@ class Supervisor:
             await asyncio.wait({halt, ended}, return_when=asyncio.FIRST_COMPLETED)
             if not halt.done():
                 log.error("the executor has ended, and is started again", extra={"code": process.returncode})
-            self._close()
-            await asyncio.wait({ended}, timeout=STOP_SECONDS)
+            else:
+                # It heeds the signal from its first moment on, the end of its standard input once it reads that.
+                _end(process, signal.SIGTERM)
+                await asyncio.wait({ended}, timeout=STOP_SECONDS)
         finally:
             self._process = None
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
+            _end(process, signal.SIGKILL)
             await ended
 
     async def _spawn(self) -> Process:
@@ -96,6 +98,7 @@ class Supervisor:
         if pipe and not pipe.is_closing() and pipe.transport.get_write_buffer_size() == 0:
             pipe.write(b"\n")
 
-    def _close(self) -> None:
-        if self._process is not None and self._process.stdin is not None:
-            self._process.stdin.close()
+
+def _end(process: Process, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        process.send_signal(number)

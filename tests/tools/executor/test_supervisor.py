@@ -15,17 +15,21 @@ from tools.executor import supervisor as module
 from tools.executor.supervisor import NICENESS, WAKE_SECONDS, Supervisor
 from tools.keeper import kept
 
-# Notes that it was started, then what comes on its standard input, then that this has ended.
+# Notes that it was started, then what comes on its standard input, then that it was told to end.
 HEEDFUL = """
-import os, sys
+import os, signal, sys
 out = open(sys.argv[1], "a", buffering=1)
+def end(*_):
+    out.write("ended\\n")
+    sys.exit()
+signal.signal(signal.SIGTERM, end)
 out.write(f"started {os.getpid()}\\n")
 while taken := os.read(0, 100):
     out.write(f"woken {len(taken)}\\n")
-out.write("ended\\n")
 """
 DEAF = """
-import os, sys, time
+import os, signal, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
 print(f"started {os.getpid()}", file=open(sys.argv[1], "a"))
 time.sleep(60)
 """

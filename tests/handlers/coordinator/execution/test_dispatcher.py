@@ -3,17 +3,21 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Mapping
+from pathlib import Path
 from typing import Final
 
 import pytest
 
 from handlers.coordinator.execution.dispatcher import BEAT_SECONDS, DEAD_LOOKS, Dispatcher
+from storage.database import Storage
 from storage.errors import Unavailable
 from storage.execution.records import Claim
+from tests.storage.work import PACKAGE, admit, open_storage
 
 pytestmark = pytest.mark.anyio
 
 US: Final = "here"
+RUNS: Final = 20
 
 
 class Claims:
@@ -255,3 +259,30 @@ async def test_claims_that_the_engine_did_not_take_are_started_before_others_are
     async with world.running():
         await world.turn()
         assert [claim.run_id for claim in world.engine.started] == ["a", "b"]
+
+
+async def test_of_two_executors_that_are_woken_at_once_one_has_each_run(
+    storage: Storage, database_url: str, tmp_path: Path
+) -> None:
+    await storage.workflows.apply(PACKAGE.digest, PACKAGE.snapshot, PACKAGE.definitions)
+    stopping = asyncio.Event()
+    async with open_storage(database_url, tmp_path / "second.jsonl", node="second") as second:
+        engines = [Engine(Claims()), Engine(Claims())]
+        dispatchers = [
+            Dispatcher(each.execution.claims, engine, executor=name, concurrency=RUNS)
+            for each, engine, name in zip((storage, second), engines, ("local", "second"), strict=True)
+        ]
+        tasks = [asyncio.create_task(each.run(stopping)) for each in dispatchers]
+        for _ in range(RUNS):
+            await admit(storage)
+            for each in dispatchers:
+                each.wake()
+        async with asyncio.timeout(10):
+            while sum(len(engine.started) for engine in engines) < RUNS:  # noqa: ASYNC110 - as above
+                await asyncio.sleep(0.005)
+        stopping.set()
+        for each in dispatchers:
+            each.wake()
+        await asyncio.gather(*tasks)
+    assert len({claim.run_id for engine in engines for claim in engine.started}) == RUNS
+    assert sum(len(engine.started) for engine in engines) == RUNS
