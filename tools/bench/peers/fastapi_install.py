@@ -46,7 +46,7 @@ class Problem(Exception):
 class InstallAttempt(SQLModel, table=True):
     """An attempt; `state` is running, succeeded or failed."""
 
-    __tablename__ = "attempts"
+    __tablename__ = "installs"
 
     attempt: int = Field(primary_key=True)
     state: str
@@ -234,7 +234,7 @@ async def beginning(request: Request) -> int:
 @asynccontextmanager
 async def lifespan(_: FastAPI) -> AsyncIterator[None]:
     """Make the tables, and learn where the stream stands."""
-    SQLModel.metadata.create_all(engine, [SQLModel.metadata.tables[name] for name in ("attempts", "events")])
+    SQLModel.metadata.create_all(engine, [SQLModel.metadata.tables[name] for name in ("installs", "events")])
     with Session(engine) as session:
         head.last = session.exec(select(func.max(EventRow.id))).one() or 0
         head.attempt = session.exec(select(func.max(InstallAttempt.attempt))).one() or 0
