@@ -7,7 +7,7 @@ A scenario is one object in a file of its own, in the folder `scenarios` of a pa
 - `input`, the run's input, or `event`, from which the trigger makes it: `trigger`, and `data` or any other member of
   the envelope; what is left out is filled in from the trigger.
 - `at`: when the run is admitted (RFC 3339), by default 2026-01-05T09:00:00Z. The clock is a virtual one: it
-  stands still but for what is waited for.
+  stands still but for what is waited for, and each back-off is as long as it can be.
 - `connections`: by name, what is assumed of a connection: `recovery`, `timeoutSeconds`, `maxResponseBytes` and
   `responseSchema` as in gatehouse.yaml, and with its defaults. What the workflow calls is permitted.
 - `replies`: by call step, the answers to what it sends, in order: `status` with a JSON `body` or a `text`, and
