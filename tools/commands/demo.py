@@ -50,7 +50,9 @@ def receiver(
     where: Annotated[
         str, typer.Option("--bind", metavar="HOST:PORT", callback=_loopback, help="Where it listens.")
     ] = "127.0.0.1:8099",
-    while_stdin: Annotated[bool, typer.Option("--while-stdin", help="End where the standard input ends, too.")] = False,
+    while_stdin: Annotated[
+        bool, typer.Option("--while-stdin", hidden=True, help="End where the standard input ends, too.")
+    ] = False,
     machine: Machine = False,
 ) -> None:
     """Record what is sent, answer the same command alike, and print a line for each, until SIGTERM or SIGINT."""
