@@ -37,12 +37,12 @@ from storage.execution.rows import (
 )
 from storage.transaction import Transaction
 
-# The input, which may be long, is read where a position is asked for.
+# What every entry of the journal asks and writes is built once.
 _RUN: Final[sa.Select[Any]] = (
     sa.select(
         *(RUNS.c[name] for name in ("run_id", "workflow_id", "definition_digest", "binding_digest", "step", "state")),
         *(RUNS.c[name] for name in ("admitted_at", "deadline_at", "ended_at", "uncertain", "cancel_requested")),
-        *(RUNS.c[name] for name in ("restore_review_required", "blocked")),
+        *(RUNS.c[name] for name in ("restore_review_required", "blocked", "input")),
         STEPS.c.state.label("step_state"),
         STEPS.c.type.label("step_type"),
         sa.func.coalesce(STEPS.c.tries, 0).label("tries"),
@@ -59,6 +59,17 @@ _RUN: Final[sa.Select[Any]] = (
 _PLACE: Final = (
     sa.select(sa.func.count() + 1).select_from(STEPS).where(STEPS.c.run_id == sa.bindparam("of_run")).scalar_subquery()
 )
+_SET_RUN: Final = RUNS.update().where(RUNS.c.run_id == sa.bindparam("of_run"))
+_SET_STEP: Final = STEPS.update().where(
+    STEPS.c.run_id == sa.bindparam("of_run"), STEPS.c.step == sa.bindparam("of_step")
+)
+_END_ATTEMPT: Final = ATTEMPTS.update().where(
+    ATTEMPTS.c.run_id == sa.bindparam("of_run"),
+    ATTEMPTS.c.step == sa.bindparam("of_step"),
+    ATTEMPTS.c.ended_at.is_(None),
+)
+_DROP_CLAIM: Final = CLAIMS.delete().where(CLAIMS.c.run_id == sa.bindparam("of_run"))
+_BEGIN_STEP: Final = STEPS.insert().values(place=_PLACE)
 
 
 def standing(connection: sa.Connection, run_id: UUID) -> sa.Row[Any] | None:
@@ -73,13 +84,12 @@ def standing_run(connection: sa.Connection, run_id: UUID) -> sa.Row[Any]:
 
 def position(connection: sa.Connection, run: sa.Row[Any]) -> Position:
     """Where a run stands."""
-    text = connection.execute(sa.select(RUNS.c.input).where(RUNS.c.run_id == run.run_id)).scalar_one()
     return Position(
         run_id=str(run.run_id),
         workflow_id=run.workflow_id,
         definition_digest=run.definition_digest,
         binding_digest=run.binding_digest,
-        input=text,
+        input=run.input,
         admitted_at=run.admitted_at,
         deadline_at=run.deadline_at,
         step=run.step,
@@ -130,7 +140,8 @@ class Progress:
 
     def interrupt(self) -> None:
         """End the attempt in which an executor died, where there is one."""
-        self.end_attempt(AttemptEnd(result="interrupted", http_status=None))
+        if self.run.step_state is not None:
+            self.end_attempt(AttemptEnd(result="interrupted", http_status=None))
 
     def take_up(self) -> Position:
         """Begin the present step or go on with it; the position counts this try."""
@@ -164,13 +175,8 @@ class Progress:
 
     def end_attempt(self, end: AttemptEnd) -> None:
         """End the attempt under way, if one is; what a person has accepted is used up unless nothing was sent."""
-        under_way = (
-            ATTEMPTS.c.run_id == self.run.run_id,
-            ATTEMPTS.c.step == self.run.step,
-            ATTEMPTS.c.ended_at.is_(None),
-        )
         values = {"ended_at": self._transaction.now, "result": end.result, "http_status": end.http_status}
-        ended = self._connection.execute(ATTEMPTS.update().where(*under_way).values(values)).rowcount
+        ended = self._connection.execute(_END_ATTEMPT, self._present | values).rowcount
         if ended and self.run.repeat_accepted and end.result != "not-connected":
             self._set_step(repeat_accepted=False)
 
@@ -299,28 +305,22 @@ class Progress:
         self._drop_claim()
         self._transaction.record(f"run.{state}", str(self.run.run_id), told)
 
+    @property
+    def _present(self) -> dict[str, object]:
+        return {"of_run": self.run.run_id, "of_step": self.run.step}
+
     def _begin_step(self) -> None:
-        self._connection.execute(
-            STEPS.insert().values(
-                run_id=self.run.run_id,
-                step=self.run.step,
-                place=_PLACE,
-                state="running",
-                tries=1,
-                repeat_accepted=False,
-            ),
-            {"of_run": self.run.run_id},
-        )
+        of_run = {"of_run": self.run.run_id, "run_id": self.run.run_id, "step": self.run.step}
+        self._connection.execute(_BEGIN_STEP, of_run | {"state": "running", "tries": 1, "repeat_accepted": False})
 
     def _insert_attempt(self, **values: object) -> None:
-        self._connection.execute(ATTEMPTS.insert().values(run_id=self.run.run_id, step=self.run.step, **values))
+        self._connection.execute(ATTEMPTS.insert(), {"run_id": self.run.run_id, "step": self.run.step, **values})
 
     def _set_step(self, **values: object) -> None:
-        present = (STEPS.c.run_id == self.run.run_id, STEPS.c.step == self.run.step)
-        self._connection.execute(STEPS.update().where(*present).values(type=self._step_type, **values))
+        self._connection.execute(_SET_STEP, self._present | {"type": self._step_type} | values)
 
     def _set_run(self, **values: object) -> None:
-        self._connection.execute(RUNS.update().where(RUNS.c.run_id == self.run.run_id).values(values))
+        self._connection.execute(_SET_RUN, {"of_run": self.run.run_id, **values})
 
     def _drop_claim(self) -> None:
-        self._connection.execute(CLAIMS.delete().where(CLAIMS.c.run_id == self.run.run_id))
+        self._connection.execute(_DROP_CLAIM, {"of_run": self.run.run_id})

@@ -22,14 +22,29 @@ STEPS: Final = table(StepRow)
 COMMANDS: Final = table(CommandRow)
 ATTEMPTS: Final = table(AttemptRow)
 
+_ATTEMPT: Final = [field.name for field in fields(Attempt)]
+_COMMAND: Final = [field.name for field in fields(Command)]
+
+# These are read so often that they are built once.
+_COMMAND_OF: Final = sa.select(*(COMMANDS.c[name] for name in _COMMAND)).where(
+    COMMANDS.c.run_id == sa.bindparam("of_run"), COMMANDS.c.step == sa.bindparam("of_step")
+)
+_ATTEMPTS_OF: Final = (
+    sa.select(ATTEMPTS.c.step, *(ATTEMPTS.c[name] for name in _ATTEMPT))
+    .where(ATTEMPTS.c.run_id == sa.bindparam("of_run"))
+    .order_by(ATTEMPTS.c.number)
+)
 # A choice and the end of a run leave nothing that a mapping could read.
-_WITH_RESULT: Final = ("call", "wait-until")
+_RESULTS_OF: Final = sa.select(STEPS.c.step, STEPS.c.status, STEPS.c.body, STEPS.c.ended_at).where(
+    STEPS.c.run_id == sa.bindparam("of_run"),
+    STEPS.c.state == "completed",
+    STEPS.c.type.in_(("call", "wait-until")),
+)
 
 
 def command_of(connection: sa.Connection, run_id: UUID, step: str) -> Command | None:
     """The command that was prepared for a step."""
-    found = sa.select(*(COMMANDS.c[field.name] for field in fields(Command)))
-    row = connection.execute(found.where(COMMANDS.c.run_id == run_id, COMMANDS.c.step == step)).first()
+    row = connection.execute(_COMMAND_OF, {"of_run": run_id, "of_step": step}).first()
     if row is None:
         return None
     headers = tuple((name, value) for name, value in orjson.loads(row.headers))
@@ -38,23 +53,20 @@ def command_of(connection: sa.Connection, run_id: UUID, step: str) -> Command | 
 
 def command_values(command: Command) -> dict[str, Any]:
     """A command as a row holds it."""
-    values = {field.name: getattr(command, field.name) for field in fields(Command)}
+    values = {name: getattr(command, name) for name in _COMMAND}
     return values | {"headers": orjson.dumps(command.headers).decode()}
 
 
 def attempts_of(connection: sa.Connection, run_id: UUID) -> Mapping[str, tuple[Attempt, ...]]:
     """The attempts of a run by step, each in their order."""
     found: dict[str, tuple[Attempt, ...]] = {}
-    query = sa.select(ATTEMPTS.c.step, *(ATTEMPTS.c[field.name] for field in fields(Attempt)))
-    for step, *values in connection.execute(query.where(ATTEMPTS.c.run_id == run_id).order_by(ATTEMPTS.c.number)):
-        attempt = Attempt(**dict(zip((field.name for field in fields(Attempt)), values, strict=True)))
+    for step, *values in connection.execute(_ATTEMPTS_OF, {"of_run": run_id}):
+        attempt = Attempt(**dict(zip(_ATTEMPT, values, strict=True)))
         found[step] = (*found.get(step, ()), attempt)
     return found
 
 
 def results_of(connection: sa.Connection, run_id: UUID) -> Mapping[str, StepResult]:
     """What the completed calls and waits of a run left, by step."""
-    completed = sa.select(STEPS.c.step, STEPS.c.status, STEPS.c.body, STEPS.c.ended_at).where(
-        STEPS.c.run_id == run_id, STEPS.c.state == "completed", STEPS.c.type.in_(_WITH_RESULT)
-    )
-    return {row.step: StepResult(row.status, row.body, row.ended_at) for row in connection.execute(completed)}
+    rows = connection.execute(_RESULTS_OF, {"of_run": run_id})
+    return {row.step: StepResult(row.status, row.body, row.ended_at) for row in rows}
