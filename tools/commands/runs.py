@@ -153,6 +153,8 @@ def _cancelled(console: Console, run: dict[str, Any], calls: list[dict[str, str]
     _run(console, run)
     for call in calls:
         console.print(f"{'call':<22} {plain(call['step'])}: {call['effect']}")
+    if not calls:
+        console.print(f"{'call':<22} none was accepted")
 
 
 def _path(run: str) -> str:

@@ -105,6 +105,14 @@ def test_a_machine_is_told_of_the_calls_of_a_run_that_is_to_be_cancelled(
     assert told == run | {"calls": [{"step": "remind", "effect": "under way"}]}
 
 
+def test_a_run_that_is_cancelled_before_any_call_has_none_that_was_accepted(
+    gatehouse: Command, folder: StateFolder, stand_in: StandIn
+) -> None:
+    stand_in.body = json.dumps(inspection(step("remind", "cancelled", "refused"), state="cancelled")).encode()
+    done = gatehouse("runs", "cancel", "x", "--reason", "mis-sent", "--state", folder.path, "--url", stand_in.url)
+    assert done.stdout.splitlines()[-1].split(maxsplit=1) == ["call", "none was accepted"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "target", "body"),
     [
