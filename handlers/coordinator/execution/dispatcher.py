@@ -136,11 +136,16 @@ class Dispatcher:
 
     async def _take(self) -> float:
         await self._start()
-        while (free := self._concurrency - len(self._engine.carried)) > 0:
+        while len(self._engine.carried) < self._concurrency:
             due = await self._claims.next_due()
             seconds = LOOK_SECONDS if due is None else (due - self._clock()) / 1000
             if seconds > 0:
                 return min(seconds, LOOK_SECONDS)
+            # A process before this one may have left claims, which are carried by and by: each death would add to them.
+            in_hand = {*self._engine.carried, *await self._claims.held_by(self._executor)}
+            free = self._concurrency - len(in_hand)
+            if free <= 0:
+                return LOOK_SECONDS
             self._taken += await self._claims.take(self._executor, free)
             if not self._taken:
                 return BREATH_SECONDS

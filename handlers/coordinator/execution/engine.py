@@ -189,7 +189,8 @@ def _config(store: sa.Engine, executor: str) -> DBOSConfig:
         "name": f"gatehouse-{executor}",
         "system_database_engine": store,
         "dbos_system_schema": SCHEMA,
-        "application_version": _VERSION,
+        # A version belongs to one application.
+        "application_version": f"{_VERSION}-{executor}",
         "executor_id": executor,
         "serializer": _Json(),
         "log_level": "WARNING",

@@ -153,6 +153,19 @@ async def test_no_more_runs_are_claimed_than_may_be_under_way_and_the_longest_du
         assert [claim.run_id for claim in world.engine.started] == ["a", "b", "c"]
 
 
+async def test_what_an_executor_held_when_it_died_counts_among_what_is_under_way() -> None:
+    world = World(concurrency=2)
+    left = [world.claims.claim(run) for run in ("a", "b")]
+    world.claims.due = {"c": 1}
+    async with world.running():
+        await world.turn()
+        assert world.engine.started == []
+        world.engine.carried += left
+        world.engine.end(left[0])
+        await world.turn()
+        assert [claim.run_id for claim in world.engine.started] == ["c"]
+
+
 async def test_what_is_due_later_waits_for_its_time_and_no_longer() -> None:
     world = World()
     world.claims.due = {"a": world.now + 40}
