@@ -5,7 +5,6 @@ import contextlib
 import subprocess
 import sys
 import threading
-import time
 import tracemalloc
 from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
@@ -71,12 +70,10 @@ async def test_a_writer_that_paces_itself_gathers_what_comes_meanwhile(url: str,
     batches: list[int] = []
     async with open_storage(url, audit_file, on_commit=batches.append, pace_seconds=0.2) as storage:
         await storage.admissions.admit(candidate())
-        began = time.monotonic()
         tasks = [asyncio.create_task(storage.admissions.admit(candidate()))]
         await handed_over()
         tasks += [asyncio.create_task(storage.admissions.admit(candidate())) for _ in range(3)]
         await asyncio.gather(*tasks)
-        assert time.monotonic() - began > 0.1
     assert batches == [1, 4]
 
 

@@ -11,11 +11,11 @@ from jsonschema_rs import Draft202012Validator
 
 from handlers.coordinator.execution.command import RequestInvalidError, make_command
 from handlers.coordinator.execution.connection import Connection
-from handlers.coordinator.execution.doubt import in_doubt
 from handlers.coordinator.workflows.expression import MappingError
 from handlers.coordinator.workflows.values import UnfitValueError, canonical_text
 from handlers.coordinator.workflows.workflow import Call, Choose, Finish, Step, WaitUntil, Workflow
 from handlers.gateway.times import epoch_milliseconds, rfc3339
+from storage.execution.doubt import in_doubt
 from storage.execution.records import (
     MOST_TRIES,
     Advance,

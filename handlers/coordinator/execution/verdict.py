@@ -8,11 +8,11 @@ from typing import Final, NamedTuple
 from handlers.coordinator.execution.back_off import back_off
 from handlers.coordinator.execution.connection import Connection
 from handlers.coordinator.execution.course import failed
-from handlers.coordinator.execution.doubt import in_doubt, leaves_doubt
 from handlers.coordinator.execution.exchange import Answered, Encoded, Exchange, NotConnected, TooLarge, Unanswered
 from handlers.coordinator.workflows.values import LargeTextError, UnfitValueError, canonical_text, plain
 from handlers.coordinator.workflows.workflow import Call, Workflow
 from handlers.gateway import strict_json
+from storage.execution.doubt import in_doubt, leaves_doubt
 from storage.execution.records import (
     Advance,
     AttemptEnd,

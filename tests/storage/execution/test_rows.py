@@ -38,5 +38,14 @@ async def test_commands_attempts_and_results_come_back_as_they_were_written(stor
     }
 
 
+async def test_the_longest_result_comes_back_as_it_was_given_whatever_it_holds(storage: Storage) -> None:
+    body = '"' + "x\\u0000é\U0001f600" * 20_164 + '"'
+    assert 262_000 < len(body.encode()) <= 262_144
+    claim = await taken(storage)
+    await sent(storage, claim)
+    await settle(storage, claim, Advance("next", StepResult(201, body, 7)), "completed", 201)
+    assert (await taken_up(storage, claim)).results == {"wait": StepResult(201, body, 7)}
+
+
 def test_the_values_of_a_command_are_what_its_row_holds() -> None:
     assert command_values(command(headers=(("A", "b"),)))["headers"] == '[["A","b"]]'
