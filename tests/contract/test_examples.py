@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from handlers.coordinator import events, holds, runs
+from handlers.coordinator import events, holds, recovery, runs
 from handlers.gateway import endpoint
 from handlers.gateway.faults import Fault
 from handlers.installer import config as configs
@@ -20,6 +20,8 @@ FIXED: Final = {
     *(fault.value for fault in Fault),
     *events.REFUSAL_DETAILS.values(),
     *runs.REFUSAL_DETAILS.values(),
+    *recovery.DETAILS.values(),
+    *(made().detail for made in recovery.TOLD.values()),
     *(endpoint.UNAUTHENTICATED, runs.NO_RUN, holds.NOT_HELD, holds.UNRESOLVED),
 }
 FIXED_OF_JOIN: Final = {
@@ -96,7 +98,7 @@ def test_a_join_that_has_just_begun_is_as_its_example(pending: Node) -> None:
 def test_a_run_that_was_just_admitted_is_at_its_first_step(server: Gatehouse) -> None:
     example = document()["components"]["examples"]["AdmittedRun"]["value"]
     run = server.operate("GET", f"/v1/runs/{server.deliver().run}").json
-    moving = {"runId", "definitionDigest", "admittedAt", "deadlineAt"}
+    moving = {"runId", "definitionDigest", "bindingDigest", "admittedAt", "deadlineAt"}
     assert {name: run[name] for name in run.keys() - moving} == {
         name: example[name] for name in example.keys() - moving
     }
