@@ -20,6 +20,7 @@ import uvloop
 from handlers.coordinator.definitions import Definitions
 from handlers.coordinator.execution.caller import Caller
 from handlers.coordinator.execution.carrier import Carrier
+from handlers.coordinator.execution.caution import Caution
 from handlers.coordinator.execution.connection import connections
 from handlers.coordinator.execution.dispatcher import Dispatcher
 from handlers.coordinator.execution.engine import Engine, store
@@ -89,15 +90,22 @@ async def _run(folder: StateFolder, settings: Settings) -> None:
         opened.push_async_callback(storage.close)
         caller = Caller()
         opened.push_async_callback(caller.close)
+        # None is carried yet: these are what a process before this one had in hand when it died.
+        held = await storage.execution.claims.held_by(settings.node)
+        caution = Caution(storage.execution.journal, [claim.run_id for claim in held])
         carrier = Carrier(
-            storage.execution.journal,
+            caution,
             Definitions(storage.workflows).workflow,
             connections(settings.called()),
             caller,
             clock=lambda: time.time_ns() // 1_000_000,
             jitter=random.random,
         )
-        engine = Engine(store(settings.database_url, folder.engine_database), carrier.stride, executor=settings.node)
+        engine = Engine(
+            store(settings.database_url, folder.engine_database),
+            caution.watched(carrier.stride),
+            executor=settings.node,
+        )
         opened.push_async_callback(engine.close)
         engine.launch()
         dispatcher = Dispatcher(

@@ -211,6 +211,16 @@ async def test_a_claim_that_nobody_carries_at_two_looks_in_a_row_is_renewed() ->
         assert world.engine.started == [renewed]
 
 
+async def test_claims_that_a_process_before_has_left_count_among_those_that_may_be_under_way() -> None:
+    world = World(concurrency=2)
+    world.claims.claim("left")
+    world.claims.due = {"a": 1, "b": 2}
+    async with world.running():
+        for _ in range(3):
+            await world.turn(seconds=1)
+        assert [claim.run_id for claim in world.engine.started] == ["a", "left"]
+
+
 async def test_a_claim_whose_body_the_engine_has_brought_back_is_left_alone() -> None:
     world = World()
     claim = world.claims.claim("a")
