@@ -14,9 +14,9 @@ from tests.storage.postgresql import Server, serving_or_skipped
 from tests.support.gatehouse import Gatehouse, NewServer
 
 
-def on_postgresql(new_server: NewServer, url: str) -> Gatehouse:
+def on_postgresql(new_server: NewServer, url: str, **environment: str) -> Gatehouse:
     """A server on an empty PostgreSQL database, which is migrated; it is not started."""
-    made = new_server(environment={"GATEHOUSE_DATABASE_URL": url})
+    made = new_server(environment={"GATEHOUSE_DATABASE_URL": url, **environment})
     done = made.run("init", "--migrate", "--state", str(made.state))
     assert done.returncode == 0, done.stderr
     return made

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.support import packages
-from tests.support.gatehouse import Gatehouse, wait_for
+from tests.support.gatehouse import PATIENCE_SECONDS, Gatehouse, wait_for
 from tests.support.packages import Workflow
 
 ENDED: Final = frozenset({"completed", "failed", "cancelled"})
@@ -77,8 +77,8 @@ def results(server: Gatehouse, run: str, step: str) -> list[str | None]:
     return [attempt["result"] for attempt in steps[step]["attempts"]] if step in steps else []
 
 
-def reach(server: Gatehouse, run: str, condition: Callable[[Any], bool]) -> Any:
-    """Return the run once the condition holds of it."""
+def reach(server: Gatehouse, run: str, condition: Callable[[Any], bool], *, seconds: float = PATIENCE_SECONDS) -> Any:
+    """Return the run once the condition holds of it; fails after `seconds`."""
     seen: list[Any] = []
 
     def holds() -> bool:
@@ -86,7 +86,7 @@ def reach(server: Gatehouse, run: str, condition: Callable[[Any], bool]) -> Any:
         return condition(seen[0])
 
     try:
-        wait_for(holds)
+        wait_for(holds, seconds)
     except AssertionError as error:
         raise AssertionError(f"the run stays {seen}; {inspect(server, run)['steps']}") from error
     return seen[0]
@@ -129,6 +129,10 @@ def kill_executor(server: Gatehouse) -> None:
     os.kill(wait_for(lambda: executor(server)), signal.SIGKILL)
 
 
-def settle(server: Gatehouse, runs: Sequence[str]) -> dict[str, Any]:
-    """Return the runs by id once each has ended or waits for a person."""
-    return {run: reach(server, run, lambda found: found["state"] in ENDED or for_a_person(found)) for run in runs}
+def settle(server: Gatehouse, runs: Sequence[str], *, seconds: float = PATIENCE_SECONDS) -> dict[str, Any]:
+    """Return the runs by id once each has ended or waits for a person; fails where none comes so far for `seconds`."""
+
+    def settled(found: Any) -> bool:
+        return found["state"] in ENDED or for_a_person(found)
+
+    return {run: reach(server, run, settled, seconds=seconds) for run in runs}

@@ -75,6 +75,8 @@ _VICTIMS: Final = ("server", "executor", "both")
 _MOMENTS: Final = ("held", "answered", "any", "admitting")
 # What is waited for where a moment may not come about, because no run gets there any more.
 _PATIENCE_SECONDS: Final = 3.0
+# So long one run may take while executors go on dying.
+_LONG_SECONDS: Final = 300.0
 
 
 class Errand(NamedTuple):
@@ -201,7 +203,7 @@ class Siege:
         Fails where a run is lost or ended in another way than its own, and where a command came in two forms or, over
         hold-after-dispatch, twice without a person.
         """
-        found = settle(self.server, list(self.runs))
+        found = settle(self.server, list(self.runs), seconds=_LONG_SECONDS)
         arrived = self.services.by_key
         waiting = [run for run, seen in found.items() if for_a_person(seen)]
         assert [run for run in self.runs if len(arrived.get(f"{run}.order", ())) > 1] == []
