@@ -325,6 +325,7 @@ def new_run(workflow: str, case: CaseInput) -> RunRow:
         uncertain=False,
         cancel_requested=False,
         restore_review_required=False,
+        blocked=False,
     )
 
 
