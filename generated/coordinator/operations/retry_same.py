@@ -74,7 +74,9 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ok:
-    """The run, which is due at once; one that was uncertain is so until its call has a result."""
+    """The run, which is due at once. It stays uncertain where its call may have taken effect, until that has a
+    result.
+    """
 
     status: ClassVar[Literal[200]] = 200
     body: Run
