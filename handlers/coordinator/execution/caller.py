@@ -6,15 +6,16 @@ Nothing that is sent or received is logged.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import re
 import stat
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from urllib.parse import quote
 
 import httpx
@@ -28,8 +29,10 @@ MAX_TOKEN_BYTES: Final = 8_192
 
 _TOKEN: Final = re.compile(rb"[!-~]{1,%d}" % MAX_TOKEN_BYTES)
 _SECONDS: Final = re.compile(r"[0-9]{1,9}")
-# The transport tells of this before it writes the first byte of a request, and after all that it takes to connect.
+# The transport tells of these: before it writes the first byte of a request, after all that it takes to connect; and
+# when it has a connection of TCP, before a handshake of TLS.
 _SENDING: Final = "http11.send_request_headers.started"
+_CONNECTED: Final = "connection.connect_tcp.complete"
 
 _log = logging.getLogger(__name__)
 
@@ -64,24 +67,21 @@ class Caller:
     async def _exchange(
         self, connection: Connection, method: str, url: str, headers: tuple[tuple[str, str], ...], body: bytes | None
     ) -> Exchange:
-        sending = False
-
-        async def trace(event: str, _: object) -> None:
-            nonlocal sending
-            sending = sending or event == _SENDING
-
+        course = _Course()
         try:
             request = httpx.Request(
                 method,
                 url,
                 headers=[*headers, *_authorization(connection.token_file), ("Connection", "close")],
                 content=body,
-                extensions={"trace": trace},
+                extensions={"trace": course.note},
             )
             async with asyncio.timeout(connection.timeout_seconds):
                 return await self._ask(request, connection.max_response_bytes)
         except (httpx.HTTPError, httpx.InvalidURL, OSError, UnicodeError, _TokenError):
-            return Unanswered() if sending else NotConnected()
+            return Unanswered() if course.sending else NotConnected()
+        finally:
+            await course.close()
 
     async def _ask(self, request: httpx.Request, limit: int) -> Exchange:
         response = await self._transport.handle_async_request(request)
@@ -118,6 +118,25 @@ class Caller:
             return max(0, round((date.timestamp() - self._clock()) * 1000))
         except (OverflowError, ValueError):
             return None
+
+
+class _Course:
+    """How far a request is, as the transport tells it (httpcore's extension `trace`)."""
+
+    def __init__(self) -> None:
+        self.sending = False
+        self._open = contextlib.AsyncExitStack()
+
+    async def note(self, event: str, info: Mapping[str, Any]) -> None:
+        """Take note of an event."""
+        if event == _SENDING:
+            self.sending = True
+        elif event == _CONNECTED:
+            self._open.push_async_callback(info["return_value"].aclose)
+
+    async def close(self) -> None:
+        """Close the connection, if it is not yet: the transport leaves it open when it is stopped in a handshake."""
+        await self._open.aclose()
 
 
 class _TokenError(Exception):

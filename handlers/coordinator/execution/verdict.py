@@ -39,7 +39,7 @@ _FINAL_OF_READ: Final[dict[AttemptResult, FailureCode]] = {
 }
 
 
-class Reading(NamedTuple):
+class _Reading(NamedTuple):
     """How an attempt ended; `body` is the canonical JSON of a success, None where that had no body."""
 
     result: AttemptResult
@@ -64,7 +64,7 @@ def judge(
     due = now + back_off(
         len(position.attempts), exchange.retry_after if isinstance(exchange, Answered) else None, jitter
     )
-    reading = read_receipt(exchange, connection) if kind == "receipt" else read_answer(exchange, connection)
+    reading = _read_receipt(exchange, connection) if kind == "receipt" else _read_answer(exchange, connection)
     status = None if isinstance(exchange, NotConnected | Unanswered) else exchange.status
     if reading.result in {"completed", "receipt-found"}:
         step = workflow.steps[position.step]
@@ -77,53 +77,53 @@ def judge(
     return move, AttemptEnd(result=reading.result, http_status=status)
 
 
-def read_answer(exchange: Exchange, connection: Connection) -> Reading:
+def _read_answer(exchange: Exchange, connection: Connection) -> _Reading:
     """Return what the answer to a command says."""
     match exchange:
         case NotConnected():
-            return Reading("not-connected")
+            return _Reading("not-connected")
         case Unanswered():
-            return Reading("unanswered")
+            return _Reading("unanswered")
         case TooLarge():
-            return Reading("too-large")
+            return _Reading("too-large")
         case Encoded():
-            return Reading("unreadable")
+            return _Reading("unreadable")
         case Answered(status=status) if 200 <= status < 300:
             return _success(exchange.body, connection)
         case Answered(status=status) if 300 <= status < 400:
-            return Reading("redirected")
+            return _Reading("redirected")
         case Answered(status=status) if status in _RETRYABLE:
-            return Reading("retryable")
+            return _Reading("retryable")
         case Answered(status=status):
-            return Reading("refused" if 400 <= status < 500 else "failed-there")
+            return _Reading("refused" if 400 <= status < 500 else "failed-there")
 
 
-def read_receipt(exchange: Exchange, connection: Connection) -> Reading:
+def _read_receipt(exchange: Exchange, connection: Connection) -> _Reading:
     """Return what the answer to the request of a receipt says; one that cannot be used is `receipt-unavailable`."""
     match exchange:
         case Answered(status=200) if (reading := _success(exchange.body, connection)).result == "completed":
-            return Reading("receipt-found", reading.body)
+            return _Reading("receipt-found", reading.body)
         case Answered(status=404):
-            return Reading("receipt-missing")
+            return _Reading("receipt-missing")
         case Answered(status=410):
-            return Reading("receipt-expired")
+            return _Reading("receipt-expired")
         case _:
-            return Reading("receipt-unavailable")
+            return _Reading("receipt-unavailable")
 
 
-def _success(body: bytes, connection: Connection) -> Reading:
+def _success(body: bytes, connection: Connection) -> _Reading:
     """Read the JSON of a success; where there is none, the connection's schema has to take null."""
     try:
         value = plain(strict_json.loads(body)) if body else None
         text = canonical_text(value, MAX_RESULT_BYTES)
     except LargeTextError:
-        return Reading("too-large")
+        return _Reading("too-large")
     except (strict_json.NotStrictJson, UnfitValueError):
-        return Reading("unreadable")
+        return _Reading("unreadable")
     schema = connection.response_schema
     if schema is not None and not schema.is_valid(value):
-        return Reading("unreadable")
-    return Reading("completed", text if body else None)
+        return _Reading("unreadable")
+    return _Reading("completed", text if body else None)
 
 
 def _without_receipt(result: AttemptResult, position: Position, now: int, due: int) -> Move:
