@@ -26,6 +26,12 @@ OK = b"HTTP/1.1 200 \r\nContent-Length: 2\r\n\r\n{}"
 
 
 @pytest.fixture(scope="module")
+def anyio_backend() -> tuple[str, dict[str, bool]]:
+    """The loop of the executor, which is not the standard library's."""
+    return "asyncio", {"use_uvloop": True}
+
+
+@pytest.fixture(scope="module")
 def caller() -> Caller:
     """A caller for all tests: it keeps nothing open between two calls, and to be made takes it a tenth of a second."""
     return Caller(clock=lambda: NOW)
