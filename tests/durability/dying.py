@@ -9,7 +9,8 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 When: TypeAlias = Literal["before", "after"]
 
 # Python runs it at the start of each process; what it imports then is there already when an executor needs it. Each
-# run takes the first plan that is left, and counts down in it: 0 is the write at which its executor dies.
+# run takes the first plan that is left, and counts down in it: 0 is the write at which its executor dies. Who dies
+# again does so one write later: the next executor takes the step up first.
 _DYING: Final = """
 import functools, os, pathlib, signal, sys
 
@@ -26,10 +27,10 @@ if "tools.executor" in sys.orig_argv:
         return own
 
     def die_where_planned(plan, when):
-        left, _, planned = plan.read_text().partition(" ")
-        if left == "0" and planned == when:
-            plan.write_text("")
-            os.kill(os.getpid(), signal.SIGKILL)
+        match plan.read_text().split():
+            case ["0", planned, times] if planned == when:
+                plan.write_text(f"1 {when} {int(times) - 1}" if times != "1" else "")
+                os.kill(os.getpid(), signal.SIGKILL)
 
     def dying(write):
         @functools.wraps(write)
@@ -50,19 +51,20 @@ if "tools.executor" in sys.orig_argv:
 
 
 class Death(NamedTuple):
-    """At which write of a run's, counted from 0, its executor dies."""
+    """At which write of a run's, counted from 0, its executor dies, and how many do."""
 
     write: int
     when: When
+    times: int = 1
 
 
 class Deaths:
-    """What runs that begin from now on have before them, in any order; those beyond `deaths` have nothing."""
+    """What runs have before them, in the order in which they are first taken up; those beyond `deaths` have nothing."""
 
     def __init__(self, folder: Path, deaths: Iterable[Death]) -> None:
         (folder / "sitecustomize.py").write_text(_DYING)
         for number, death in enumerate(deaths):
-            (folder / f"plan-{number:03}").write_text(f"{death.write} {death.when}")
+            (folder / f"plan-{number:03}").write_text(f"{death.write} {death.when} {death.times}")
         self.environment = {"PYTHONPATH": str(folder)}
         self._folder = folder
 

@@ -38,12 +38,10 @@ def call(connection: str, method: str, how: str, then: str, body: Any = None) ->
     return {"type": "call", **asked, "parameters": {"how": how, "name": "input.name"}, **own, "next": then}
 
 
-def workflow(
-    name: str, steps: Mapping[str, Any], *, version: str = "1", deadline_seconds: int = 86_400, start: str | None = None
-) -> Workflow:
+def workflow(name: str, steps: Mapping[str, Any], *, version: str = "1", deadline_seconds: int = 86_400) -> Workflow:
     """A workflow whose input and outcomes may be any objects; it starts with its first step."""
     outcomes = {step["outcome"]: True for step in steps.values() if step["type"] == "finish"}
-    own = {"start": start or next(iter(steps)), "steps": dict(steps), "outcomes": outcomes, "input": True}
+    own = {"start": next(iter(steps)), "steps": dict(steps), "outcomes": outcomes, "input": True}
     return packages.workflow(name, version=version, deadline_seconds=deadline_seconds, triggers=()) | own
 
 

@@ -215,6 +215,7 @@ class Siege:
             ended = end(self.server, run)
             assert (ended["state"], ended["outcome"], ended["output"]) == errand.outcome(run)
         self._prove_commands()
+        assert sum(self.server.operate("GET", "/v1/doctor").json["runs"].values()) == len(self.runs)
         verify(self.server)
         commands = self.services.by_key.values()
         return {
