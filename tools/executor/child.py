@@ -106,7 +106,7 @@ async def _run(folder: StateFolder, settings: Settings) -> None:
             caution.watched(carrier.stride),
             executor=settings.node,
         )
-        opened.push_async_callback(engine.close)
+        opened.push_async_callback(engine.close, patience_seconds=REST_SECONDS)
         engine.launch()
         dispatcher = Dispatcher(
             storage.execution.claims, engine, executor=settings.node, concurrency=settings.execution.concurrency
@@ -114,7 +114,6 @@ async def _run(folder: StateFolder, settings: Settings) -> None:
         wakes.wake = dispatcher.wake
         async with kept(dispatcher.run, stopping):
             await stopping.wait()
-        await engine.rest(patience_seconds=REST_SECONDS)
 
 
 class _Wakes:

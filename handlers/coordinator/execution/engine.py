@@ -51,7 +51,7 @@ class _Json(Serializer):
 class Engine:
     """The only one of its process, in whose loop it has to be launched and used.
 
-    `store` is its database, closed with it. `on_end` is called whenever a body has ended.
+    `store` is its database, which is closed with it. `on_end` is called whenever a body has ended.
     """
 
     def __init__(self, store: sa.Engine, stride: Stride, *, executor: str) -> None:
@@ -90,16 +90,18 @@ class Engine:
         ):
             await DBOS.delete_workflows_async([each.workflow_id for each in ended])
 
-    async def rest(self, *, patience_seconds: float) -> None:
-        """Let no body begin another stride, and wait for the strides under way, but not longer than that."""
+    async def close(self, *, patience_seconds: float) -> None:
+        """Let no body begin another stride, wait for the strides under way, but not longer than that, and close all.
+
+        Where a stride goes on longer, all is left as it is: its process is about to end.
+        """
         self._closing = True
         for _ in range(round(patience_seconds / _LOOK_SECONDS)):
             if not self._carried:
-                return
+                break
             await asyncio.sleep(_LOOK_SECONDS)
-
-    async def close(self) -> None:
-        """End the engine's threads and close its store, which takes a moment."""
+        else:
+            return
         # DBOS has made its threads the loop's, and is about to end them.
         asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor())
         await asyncio.to_thread(DBOS.destroy, destroy_registry=True)
