@@ -39,6 +39,8 @@ log = logging.getLogger("gatehouse.executor")
 PACE_SECONDS: Final = 0.01
 # So long the calls under way may take when the process is to end.
 REST_SECONDS: Final = 1.0
+# So long the process lives at most from then on, whatever hangs: the executor of the next server waits for its end.
+END_SECONDS: Final = 3
 _LOOK_SECONDS: Final = 0.05
 
 
@@ -125,6 +127,7 @@ class _Wakes:
 
     def stop(self) -> None:
         """Let the process end."""
+        signal.alarm(END_SECONDS)
         self._stopping.set()
         self.wake()
 
