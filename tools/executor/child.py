@@ -50,9 +50,6 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     parser.add_argument("--state", type=Path, required=True)
     parser.add_argument("--config", type=Path)
     given = parser.parse_args(arguments)
-    # These come to all processes of a terminal; the server closes the standard input.
-    for number in (signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
     os.umask(0o077)
     with contextlib.ExitStack() as opened:
         stderr = sys.stderr or opened.enter_context(Path(os.devnull).open("w"))

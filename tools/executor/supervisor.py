@@ -81,6 +81,8 @@ class Supervisor:
             # Without a log of the server's, what has its number may be any file.
             stderr=None if sys.stderr else DEVNULL,
             env=environment,
+            # What a terminal sends to all of its processes is for the server, which then ends this one.
+            start_new_session=True,
         )
         with contextlib.suppress(ProcessLookupError):
             os.setpriority(os.PRIO_PROCESS, self._process.pid, NICENESS)
