@@ -64,6 +64,9 @@ async def serving(
         ):
             raw.asked.append(await _request(reader))
             for piece in _endless(pieces) if then == "repeat" else pieces:
+                # uvloop raises what no one would expect where one writes after the other side has gone.
+                if writer.transport.is_closing():
+                    break
                 writer.write(piece)
                 await writer.drain()
                 await asyncio.sleep(pause)
