@@ -15,6 +15,8 @@ from tests.storage.postgresql import Server
 from tests.support.effort import in_ci_alone, tries
 from tests.support.gatehouse import CARRIED_OUT, Gatehouse, NewServer, wait_for
 
+pytestmark = pytest.mark.timeout(600)
+
 RUNS = tries(500, elsewhere=24)
 # As many runs as both executors together have in hand, and neither has alone.
 AT_ONCE = 16
