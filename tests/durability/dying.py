@@ -70,4 +70,4 @@ class Deaths:
 
     def died(self) -> bool:
         """Whether all that was planned has come about."""
-        return all(not plan.read_text() for plan in self._folder.iterdir() if plan.suffix == "")
+        return all(not plan.read_text() for plan in self._folder.iterdir() if plan.is_file() and plan.suffix == "")
