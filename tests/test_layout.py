@@ -13,6 +13,7 @@ BY_FEATURE: Final = {
     "storage/migrations": "tests/storage/test_migrations.py",
     "tools/bench/peers": "tests/tools/bench/peers",
     "tools/contract": "tests/contract/test_schemathesis.py",
+    "tools/diff": "tests/tools/diff",
     "tools/generator": "tests/generator",
 }
 

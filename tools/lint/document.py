@@ -56,9 +56,17 @@ class Document:
 
 
 def read(path: Path) -> Document:
-    """Read `path`; UnreadableError unless it is one mapping without tags, anchors, repeated keys or unclear scalars."""
+    """Read `path`; OSError where that fails, UnreadableError as `parse` has it."""
+    return parse(path, path.read_bytes())
+
+
+def parse(path: Path, text: bytes) -> Document:
+    """Read `text`, the content of `path`.
+
+    Raises UnreadableError unless it is one mapping without tags, anchors, repeated keys or unclear scalars.
+    """
     try:
-        root = yaml.compose(path.read_text("utf-8"), Loader=_Loader)
+        root = yaml.compose(text.decode(), Loader=_Loader)
     except yaml.MarkedYAMLError as error:
         raise UnreadableError(error.problem or "is not YAML", _position(error.problem_mark)) from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:

@@ -1,0 +1,142 @@
+"""Goes over everything that differs between two documents as they are written, and judges what no comparison told.
+
+So no difference is passed over: it is told where it was compared, or here, as words for people, as another way to say
+the same, or as something that this program does not understand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final, NamedTuple
+
+from tools.diff.nodes import Node, Pointer
+from tools.diff.sameness import MEANINGS, WORDS
+from tools.diff.verdicts import Change, Verdict
+from tools.lint.grammar import METHODS, SCHEMA_KEYWORDS
+
+# What holds names that the document's author has chosen: the token below is no keyword.
+_NAMING: Final = frozenset(
+    (
+        *("properties", "patternProperties", "dependentSchemas", "dependentRequired", "$defs"),
+        *("paths", "responses", "content", "headers", "examples", "links", "x-problems", "webhooks", "callbacks"),
+        *("schemas", "parameters", "requestBodies", "securitySchemes", "pathItems", "encoding", "mapping"),
+    )
+)
+_WORDS: Final = WORDS | {"info", "tags", "summary", "links", "x-principal", "openapi"}
+_CHOOSING: Final = frozenset({"anyOf", "oneOf", "if", "then", "else", "dependentSchemas"})
+_COMPARED: Final = frozenset(
+    (
+        *METHODS,
+        *SCHEMA_KEYWORDS,
+        *("$ref", "paths", "components", "requestBody", "responses", "content", "headers", "schema", "parameters"),
+        *("required", "in", "name", "style", "explode", "allowReserved", "allowEmptyValue", "encoding"),
+        *("operationId", "security", "servers", "callbacks", "webhooks", "x-listeners", "x-body-limit"),
+        *("x-canonical-json", "x-item-schema", "x-problems", "status", "headers", "members"),
+        *("schemas", "requestBodies", "securitySchemes", "pathItems", "scheme", "bearerFormat", "flows"),
+    )
+)
+
+
+class Difference(NamedTuple):
+    """What is written otherwise; `removed` where nothing is there now."""
+
+    pointer: Pointer
+    removed: bool
+
+
+def remainder(old: Node, new: Node, told: Iterable[Change]) -> Iterator[Change]:
+    """Yield a change for each difference that stands neither in, around nor at a place that `told` names."""
+    places = {change.place.pointer for change in told if change.place.document == new.place.document}
+    used = [_used(old), _used(new)]
+    for difference in _differences(old.value, new.value, ()):
+        pointer = difference.pointer
+        # Paths come and go with their operations, all of which are told; the version is told by itself.
+        if pointer == ("info", "version") or (pointer[0] == "paths" and len(pointer) <= 2):
+            continue
+        if not any(pointer[: len(place)] == place[: len(pointer)] for place in places):
+            verdict, message = _judged(difference, any(pointer[:3] in each for each in used))
+            yield Change(verdict, "both", new.place.below(*pointer), message)
+
+
+def _differences(old: Any, new: Any, pointer: Pointer) -> Iterator[Difference]:
+    if isinstance(old, dict) and isinstance(new, dict):
+        for name in {**old, **new}:
+            if name not in old or name not in new:
+                yield Difference((*pointer, name), name not in new)
+            else:
+                yield from _differences(old[name], new[name], (*pointer, name))
+    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new) and _has_objects(old, new):
+        for place, (one, other) in enumerate(zip(old, new, strict=True)):
+            yield from _differences(one, other, (*pointer, str(place)))
+    elif old != new or isinstance(old, bool) != isinstance(new, bool):
+        yield Difference(pointer, removed=False)
+
+
+def _has_objects(*lists: list[Any]) -> bool:
+    return all(isinstance(each, dict) for held in lists for each in held)
+
+
+def _judged(difference: Difference, used: bool) -> tuple[Verdict, str]:
+    words, keyword = _keywords(difference.pointer)
+    if words:
+        return Verdict.SAFE, "What it tells people differs."
+    if difference.pointer[0] == "components" and not used:
+        return Verdict.SAFE, "No operation uses it."
+    if keyword == "x-problem":
+        return Verdict.RISKY, "A fault here is answered by another code."
+    if keyword == "properties" and difference.removed and _CHOOSING & set(difference.pointer):
+        # Comparisons look at all members of an object together, and not at those of each way that it may have.
+        return Verdict.RISKY, "The member is listed no longer in one way of several."
+    if keyword in MEANINGS:
+        return Verdict.RISKY, "Values may mean something else."
+    if keyword not in _COMPARED:
+        return Verdict.RISKY, f"`{keyword}` is not understood, so that what it changes is not known."
+    return Verdict.SAFE, "It says the same in another way, but for what is told elsewhere."
+
+
+def _keywords(pointer: Pointer) -> tuple[bool, str]:
+    """Say whether `pointer` leads into words for people, and which keyword it comes to last."""
+    named, keyword = False, ""
+    for name in pointer:
+        if named or name.isdecimal():
+            named = False
+            continue
+        keyword = name
+        if name in _WORDS:
+            return True, name
+        named = name in _NAMING
+    return False, keyword
+
+
+def _used(root: Node) -> set[Pointer]:
+    """Return the components that operations reach."""
+    found: set[Pointer] = set()
+    waiting = [part for name in ("paths", "webhooks") for part in [root.at(name)] if part is not None]
+    while waiting:
+        for target in _targets(waiting.pop()):
+            component = target.place.pointer[:3]
+            if target.place.document == root.place.document and component not in found:
+                found.add(component)
+                waiting.append(target)
+    return found | {("components", "securitySchemes", name) for name, _ in _schemes(root)}
+
+
+def _schemes(root: Node) -> Iterator[tuple[str, Node]]:
+    components = root.at("components")
+    return iter(()) if components is None else components.each("securitySchemes")
+
+
+def _targets(node: Node) -> Iterator[Node]:
+    target = node.target()
+    if target is not None:
+        yield target
+    for inner in _inside(node):
+        yield from _targets(inner)
+
+
+def _inside(node: Node) -> Iterator[Node]:
+    held = node.value if isinstance(node.value, dict | list) else ()
+    for name in held if isinstance(held, dict) else map(str, range(len(held))):
+        inner = node.at(name)
+        if inner is not None:
+            yield inner
