@@ -61,10 +61,14 @@ def remainder(old: Node, new: Node, told: Iterable[Change]) -> Iterator[Change]:
 def _differences(old: Any, new: Any, pointer: Pointer) -> Iterator[Difference]:
     if isinstance(old, dict) and isinstance(new, dict):
         for name in {**old, **new}:
-            if name not in old or name not in new:
-                yield Difference((*pointer, name), name not in new)
+            below = (*pointer, name)
+            # Components are told one by one, also where all of a kind come or go.
+            if len(below) < 3 and below[0] == "components":
+                yield from _differences(old.get(name, {}), new.get(name, {}), below)
+            elif name not in old or name not in new:
+                yield Difference(below, name not in new)
             else:
-                yield from _differences(old[name], new[name], (*pointer, name))
+                yield from _differences(old[name], new[name], below)
     elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new) and _has_objects(old, new):
         for place, (one, other) in enumerate(zip(old, new, strict=True)):
             yield from _differences(one, other, (*pointer, str(place)))

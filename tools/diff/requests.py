@@ -56,6 +56,7 @@ def _called(parameter: Node) -> str:
 def _parameter(old: Node, new: Node, notes: Notes) -> None:
     where, name = new.place, _called(new)
     _demanded(old, new, where, name, notes)
+    _fault(old, new, where, notes)
     for word in ("style", "explode", "allowReserved", "allowEmptyValue"):
         if _spelling(old, word) != _spelling(new, word):
             notes.breaking(where.below(word), f"{name} is written in another way.")
@@ -81,6 +82,12 @@ def _demanded(old: Node, new: Node, place: Place, what: str, notes: Notes) -> No
         notes.safe(place.below("required"), f"{what} may be left out.")
 
 
+def _fault(old: Node, new: Node, place: Place, notes: Notes) -> None:
+    before, after = old.get("x-problem"), new.get("x-problem")
+    if before != after:
+        notes.risky(place.below("x-problem"), f"A fault here is answered by the code {after} instead of {before}.")
+
+
 def body(old: Node | None, new: Node | None, place: Place, notes: Notes) -> None:
     """Note what differs between the bodies that an operation takes."""
     if old is None or new is None:
@@ -93,6 +100,7 @@ def body(old: Node | None, new: Node | None, place: Place, notes: Notes) -> None
         return
     old, new, place = meeting(old, new, place)
     _demanded(old, new, place, "The body", notes)
+    _fault(old, new, place, notes)
     _limits(old, new, place, notes)
     kinds = media(old), media(new)
     for kind in kinds[0].keys() - kinds[1].keys():

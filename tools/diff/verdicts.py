@@ -114,11 +114,14 @@ class Notes:
         """Note what differs between two schemas that stand at `place`."""
         compare, asking = self.findings.comparison.compare, self.direction != "answer"
         first, second = (old, new) if asking else (new, old)
-        for gap in compare(first, second, place):
+        gaps = compare(first, second, place)
+        for gap in gaps:
             verdict, sentence = _POLICY[gap.kind][0 if asking else 1]
             self._add(verdict, gap.place, sentence.format(what=gap.what))
+        undecided = {gap.place for gap in gaps if gap.kind is Kind.UNSURE}
         for gap in compare(second, first, place):
-            self._back(gap, asking)
+            if gap.kind is not Kind.UNSURE or gap.place not in undecided:
+                self._back(gap, asking)
 
     def _back(self, gap: Gap, asking: bool) -> None:
         if gap.kind in {Kind.MEANING, Kind.UNKNOWN}:
