@@ -106,7 +106,7 @@ def _pattern(first: Demand, part: Node, keyword: str, here: Place) -> Iterator[G
     verdict = patterns.contained(held, wanted) if held else False
     if verdict is not True:
         sure = verdict is False and not list(first.values("format"))
-        yield Gap(Kind.VALUES if sure else Kind.UNSURE, here.below(keyword), f"strings that `{wanted}` refuses")
+        yield Gap(Kind.VALUES if sure else Kind.UNSURE, here.below(keyword), f"strings that do not match `{wanted}`")
 
 
 def _format(first: Demand, part: Node, keyword: str, here: Place) -> Iterator[Gap]:

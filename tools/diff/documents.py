@@ -9,6 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 import jsonschema_rs
+from openapi_spec_validator.schemas import schema_v31
 
 from tools.lint import document
 from tools.lint.grammar import Node, Tree
@@ -84,11 +85,24 @@ def _parsed(name: str, text: bytes) -> Any:
     version = found.root.get("openapi")
     if version is not None and not str(version).startswith(_VERSION):
         raise SourceError(f"{name} is a document of OpenAPI {version}, and 3.1 alone is compared")
-    for schema in _outermost(Tree(found)):
-        if not jsonschema_rs.meta.is_valid(schema.value):
-            line, column = found.position(schema.pointer)
-            raise SourceError(f"{name}:{line}:{column}: no sound schema")
+    if version is not None:
+        _check(found)
     return found.root
+
+
+def _check(found: document.Document) -> None:
+    """Raise SourceError where the shape is not that of OpenAPI 3.1, on which every comparison relies."""
+    faults = [tuple(map(str, each.instance_path)) for each in _shape().iter_errors(found.root)]
+    schemas = _outermost(Tree(found))
+    faults += [each.pointer for each in schemas if not jsonschema_rs.meta.is_valid(each.value)]
+    if faults:
+        line, column = found.position(faults[0])
+        raise SourceError(f"{found.path}:{line}:{column}: this is not as OpenAPI 3.1 has it")
+
+
+@lru_cache(maxsize=1)
+def _shape() -> jsonschema_rs.Draft202012Validator:
+    return jsonschema_rs.Draft202012Validator(dict(schema_v31))
 
 
 def _outermost(tree: Tree) -> Iterator[Node]:

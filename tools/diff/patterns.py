@@ -14,7 +14,8 @@ from typing import Final, NamedTuple, TypeAlias
 # Ranges of code points, both ends included.
 Ranges: TypeAlias = tuple[tuple[int, int], ...]
 _TOP: Final = 0x10FFFF
-_MOST_STATES: Final = 4_000
+# So many steps of the parts of a pattern take less than a second.
+_MOST_WORK: Final = 100_000
 _LONGEST_COUNT: Final = 2_000
 
 
@@ -83,18 +84,19 @@ def _known(pattern: str) -> Regex | None:
 def _contained(left: list[Regex], right: Regex) -> bool:
     samples = _samples([*left, right])
     start = (*(frozenset({each}) for each in left), frozenset({right}))
-    seen, waiting = {start}, [start]
+    seen, waiting, work = {start}, [start], 0
     while waiting:
         *taken, last = waiting.pop()
         if all(map(_ends, taken)) and not _ends(last):
             return False
         for sample in samples:
             following = tuple(_after(states, sample) for states in (*taken, last))
+            work += sum(map(len, following))
             if all(following[:-1]) and following not in seen:
                 seen.add(following)
                 waiting.append(following)
-                if len(seen) > _MOST_STATES:
-                    raise _UnknownError
+            if work > _MOST_WORK:
+                raise _UnknownError
     return True
 
 

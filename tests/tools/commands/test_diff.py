@@ -117,7 +117,7 @@ def test_a_folder_is_compared_document_by_document(gatehouse: Command, tmp_path:
         ("empty", "no document of OpenAPI 3.1"),
         ("odd.yaml", "odd.yaml:1:1: is not a mapping"),
         ("older.yaml", "OpenAPI 3.0.3, and 3.1 alone is compared"),
-        ("unsound.yaml", "no sound schema"),
+        ("unsound.yaml", "unsound.yaml:12:13: this is not as OpenAPI 3.1 has it"),
     ],
 )
 def test_what_is_no_document_is_refused(gatehouse: Command, tmp_path: Path, source: str, words: str) -> None:
