@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
@@ -54,14 +55,14 @@ def _of_git(source: str, spec: Path) -> dict[str, bytes]:
         raise SourceError(f"{source} is neither a file or folder nor a revision of git")
     if ":" not in source:
         # A path with a leading dot is taken from the present folder, as `spec` is.
-        place = spec.as_posix() if spec.is_absolute() else f"./{spec.as_posix()}"
-        found = _git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{found.decode().strip()}:{place}")
+        place = PurePosixPath(os.path.relpath(spec))
+        found = _git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{found.decode().strip()}:./{place}")
         if found is None:
             raise SourceError(f"{source} has no {spec}")
     name = found.decode().strip()
     if _git("cat-file", "-t", name) == b"blob\n":
         return {PurePosixPath(source.partition(":")[2]).name: _git("cat-file", "blob", name) or b""}
-    listed = (_git("ls-tree", "--name-only", "-z", name) or b"").decode().split("\0")
+    listed = (_git("ls-tree", "--name-only", "-z", name) or b"").decode("utf-8", "surrogateescape").split("\0")
     files = (file for file in listed if file.endswith(_SUFFIXES))
     return {file: _git("cat-file", "blob", f"{name}:{file}") or b"" for file in files}
 

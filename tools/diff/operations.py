@@ -120,20 +120,20 @@ def _servers(old: Operation, new: Operation, place: Place, notes: Notes) -> None
 
 
 def _schemes(old: Node, new: Node, notes: Notes) -> None:
-    for name, scheme in old.each("components"):
-        if name != "securitySchemes":
-            continue
-        for each in scheme.value:
-            before, after = scheme.at(each), new.at("components", name, each)
-            if before is None or after is None:
-                # Operations that name it tell what its going means.
-                continue
-            one, other, place = requests.meeting(before, after, after.place)
-            for word in _SENT:
-                if one.get(word) != other.get(word):
-                    notes.breaking(place.below(word), f"The credential `{each}` is sent in another way.")
-            if one.get("x-problem") != other.get("x-problem"):
-                notes.risky(place.below("x-problem"), f"A wrong credential `{each}` is answered by another code.")
+    held = old.at("components")
+    for name, before in () if held is None else held.each("securitySchemes"):
+        after = new.at("components", "securitySchemes", name)
+        # What it means that one comes or goes is told by the operations that name it.
+        if after is not None:
+            _scheme(*requests.meeting(before, after, after.place), name, notes)
+
+
+def _scheme(old: Node, new: Node, place: Place, name: str, notes: Notes) -> None:
+    for word in _SENT:
+        if old.get(word) != new.get(word):
+            notes.breaking(place.below(word), f"The credential `{name}` is sent in another way.")
+    if old.get("x-problem") != new.get("x-problem"):
+        notes.risky(place.below("x-problem"), f"A wrong credential `{name}` is answered by another code.")
 
 
 def _catalogue(old: Node, new: Node, notes: Notes) -> None:

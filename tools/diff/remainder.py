@@ -23,6 +23,7 @@ _NAMING: Final = frozenset(
     )
 )
 _WORDS: Final = WORDS | {"info", "tags", "summary", "links", "x-principal", "openapi"}
+_VALUES: Final = frozenset({"const", "enum", "default"})
 _CHOOSING: Final = frozenset({"anyOf", "oneOf", "if", "then", "else", "dependentSchemas"})
 _COMPARED: Final = frozenset(
     (
@@ -35,6 +36,10 @@ _COMPARED: Final = frozenset(
         *("schemas", "requestBodies", "securitySchemes", "pathItems", "scheme", "bearerFormat", "flows"),
     )
 )
+
+
+# What stands for something that one side lacks: null is a value of JSON.
+_ABSENT: Final = object()
 
 
 class Difference(NamedTuple):
@@ -59,25 +64,52 @@ def remainder(old: Node, new: Node, told: Iterable[Change]) -> Iterator[Change]:
 
 
 def _differences(old: Any, new: Any, pointer: Pointer) -> Iterator[Difference]:
-    if isinstance(old, dict) and isinstance(new, dict):
+    if isinstance(old, dict) and isinstance(new, dict) and not _is_value(pointer):
         for name in {**old, **new}:
             below = (*pointer, name)
             # Components are told one by one, also where all of a kind come or go.
             if len(below) < 3 and below[0] == "components":
                 yield from _differences(old.get(name, {}), new.get(name, {}), below)
-            elif name not in old or name not in new:
-                yield Difference(below, name not in new)
             else:
-                yield from _differences(old[name], new[name], below)
-    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new) and _has_objects(old, new):
-        for place, (one, other) in enumerate(zip(old, new, strict=True)):
-            yield from _differences(one, other, (*pointer, str(place)))
+                yield from _difference(old.get(name, _ABSENT), new.get(name, _ABSENT), below)
+    elif isinstance(old, list) and isinstance(new, list) and _has_objects(old, new):
+        before, after = _named(old), _named(new)
+        if [name for name in before if name in after] != [name for name in after if name in before]:
+            yield Difference(pointer, removed=False)
+        for name in {**before, **after}:
+            place, _ = after.get(name) or before[name]
+            one, other = (side.get(name, ("", _ABSENT))[1] for side in (before, after))
+            yield from _difference(one, other, (*pointer, place))
     elif old != new or isinstance(old, bool) != isinstance(new, bool):
         yield Difference(pointer, removed=False)
 
 
+def _difference(old: Any, new: Any, pointer: Pointer) -> Iterator[Difference]:
+    if old is _ABSENT or new is _ABSENT:
+        yield Difference(pointer, new is _ABSENT)
+    else:
+        yield from _differences(old, new, pointer)
+
+
 def _has_objects(*lists: list[Any]) -> bool:
     return all(isinstance(each, dict) for held in lists for each in held)
+
+
+def _named(held: list[dict[str, Any]]) -> dict[str, tuple[str, Any]]:
+    """Return the objects of a list with their places, by what tells them apart."""
+    return {_identity(each, str(place)): (str(place), each) for place, each in enumerate(held)}
+
+
+def _identity(each: dict[str, Any], place: str) -> str:
+    """Return a reference, the name of a parameter, or the place."""
+    if "$ref" in each:
+        return str(each["$ref"])
+    return f"{each['in']} {each['name']}" if "in" in each and "name" in each else place
+
+
+def _is_value(pointer: Pointer) -> bool:
+    """Say whether a value of clients' stands there, and no part of the document."""
+    return bool(pointer) and pointer[-1] in _VALUES and _keywords(pointer) == (False, pointer[-1])
 
 
 def _judged(difference: Difference, used: bool) -> tuple[Verdict, str]:
@@ -86,6 +118,9 @@ def _judged(difference: Difference, used: bool) -> tuple[Verdict, str]:
         return Verdict.SAFE, "What it tells people differs."
     if difference.pointer[0] == "components" and not used:
         return Verdict.SAFE, "No operation uses it."
+    if len(difference.pointer) == 3 and difference.pointer[0] == "components":
+        gone = "gone" if difference.removed else "new"
+        return Verdict.SAFE, f"The component is {gone}; what that changes is told where it is used."
     if keyword == "x-problem":
         return Verdict.RISKY, "A fault here is answered by another code."
     if keyword == "properties" and difference.removed and _CHOOSING & set(difference.pointer):
