@@ -62,7 +62,11 @@ def _of_git(source: str, spec: Path) -> dict[str, bytes]:
     name = found.decode().strip()
     if _git("cat-file", "-t", name) == b"blob\n":
         return {PurePosixPath(source.partition(":")[2]).name: _git("cat-file", "blob", name) or b""}
-    listed = (_git("ls-tree", "--name-only", "-z", name) or b"").decode("utf-8", "surrogateescape").split("\0")
+    listed = (
+        (_git("ls-tree", "--full-tree", "--name-only", "-z", name) or b"")
+        .decode("utf-8", "surrogateescape")
+        .split("\0")
+    )
     files = (file for file in listed if file.endswith(_SUFFIXES))
     return {file: _git("cat-file", "blob", f"{name}:{file}") or b"" for file in files}
 

@@ -45,14 +45,6 @@ def test_the_working_tree_is_compared_with_a_revision(gatehouse: Command, projec
     assert (done.returncode, done.stdout) == (0, "no change\n")
     write(project, "1.4.0", {"type": "string", "maxLength": 8})
     assert gatehouse("diff", "main").returncode == 1
-    assert gatehouse("diff", "spec", "main").returncode == 0
-    git(project.parent, "commit", "-am", "Allow less")
-    assert gatehouse("diff", "main").stdout == "no change\n"
-    assert gatehouse("diff", "main~1", "main").returncode == 1
-    assert gatehouse("diff", "main~1:spec/things.yaml", "main:spec").returncode == 1
-    (elsewhere := project.parent / "inner").mkdir()
-    assert gatehouse("diff", "main~1", "--spec", "..", cwd=elsewhere).returncode == 1
-    assert gatehouse("diff", "main~1", "--spec", project.parent, cwd=elsewhere).returncode == 1
 
 
 def test_a_change_that_breaks_clients_is_told_to_people_and_ends_with_1(
