@@ -261,7 +261,7 @@ class RunStep(Struct, frozen=True, kw_only=True):
     state: Literal["running", "waiting", "uncertain", "completed", "failed", "cancelled"]
     """How far the step has come."""
     attempts: list[StepAttempt]
-    """The attempts at the step, in order."""
+    """The attempts at the step, in order. Of more than 100 the newest are kept, and one that explains a doubt."""
 
 
 class RunInspection(Struct, frozen=True, kw_only=True):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
-from storage.execution.records import Attempt, AttemptResult, Command
+from storage.execution.records import MOST_ATTEMPTS, Attempt, AttemptResult, Command
 
 _UNKNOWN: Final[frozenset[AttemptResult | None]] = frozenset(
     {None, "failed-there", "interrupted", "too-large", "unanswered", "unreadable"}
@@ -33,3 +33,12 @@ def in_doubt(command: Command | None, attempts: Iterable[Attempt]) -> bool:
         elif attempt.result == "receipt-missing":
             doubt = False
     return doubt
+
+
+def forgettable(command: Command | None, attempts: Sequence[Attempt]) -> list[Attempt]:
+    """The attempts that need not be kept any more: all but the newest, and the last sending that explains a doubt."""
+    old = attempts[:-MOST_ATTEMPTS]
+    if command is None or not in_doubt(command, attempts):
+        return list(old)
+    explaining = [each for each in old if each.kind == "send" and leaves_doubt(command, each.result)][-1:]
+    return [each for each in old if each not in explaining]

@@ -8,8 +8,9 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
-from storage.execution.doubt import in_doubt
+from storage.execution.doubt import forgettable, in_doubt
 from storage.execution.records import (
+    MOST_ATTEMPTS,
     Advance,
     Attempt,
     AttemptEnd,
@@ -30,7 +31,7 @@ from storage.execution.rows import (
     COMMANDS,
     RUNS,
     STEPS,
-    attempts_of,
+    attempts_at,
     command_of,
     command_values,
     results_of,
@@ -68,6 +69,11 @@ _END_ATTEMPT: Final = ATTEMPTS.update().where(
     ATTEMPTS.c.step == sa.bindparam("of_step"),
     ATTEMPTS.c.ended_at.is_(None),
 )
+_FORGET_ATTEMPT: Final = ATTEMPTS.delete().where(
+    ATTEMPTS.c.run_id == sa.bindparam("of_run"),
+    ATTEMPTS.c.step == sa.bindparam("of_step"),
+    ATTEMPTS.c.number == sa.bindparam("of_number"),
+)
 _DROP_CLAIM: Final = CLAIMS.delete().where(CLAIMS.c.run_id == sa.bindparam("of_run"))
 _BEGIN_STEP: Final = STEPS.insert().values(place=_PLACE)
 
@@ -99,7 +105,7 @@ def position(connection: sa.Connection, run: sa.Row[Any]) -> Position:
         tries=run.tries,
         results=results_of(connection, run.run_id),
         command=command_of(connection, run.run_id, run.step),
-        attempts=attempts_of(connection, run.run_id).get(run.step, ()),
+        attempts=attempts_at(connection, run.run_id, run.step),
     )
 
 
@@ -136,7 +142,7 @@ class Progress:
 
     def attempts(self) -> tuple[Attempt, ...]:
         """The attempts of the present step."""
-        return attempts_of(self._connection, self.run.run_id).get(self.run.step, ())
+        return attempts_at(self._connection, self.run.run_id, self.run.step)
 
     def interrupt(self) -> None:
         """End the attempt in which an executor died, where there is one."""
@@ -168,8 +174,7 @@ class Progress:
 
     def begin_attempt(self, kind: AttemptKind) -> int:
         """Begin an attempt and return its number: something came of taking the step up."""
-        number = len(self.attempts()) + 1
-        self._insert_attempt(number=number, kind=kind, started_at=self._transaction.now)
+        number = self._insert_attempt(kind=kind, started_at=self._transaction.now)
         self._set_step(tries=0)
         return number
 
@@ -183,7 +188,6 @@ class Progress:
     def add_attempt(self, kind: AttemptKind, started_at: int, end: AttemptEnd) -> None:
         """Add an attempt that was made by no executor."""
         self._insert_attempt(
-            number=len(self.attempts()) + 1,
             kind=kind,
             started_at=started_at,
             ended_at=self._transaction.now,
@@ -313,8 +317,17 @@ class Progress:
         of_run = {"of_run": self.run.run_id, "run_id": self.run.run_id, "step": self.run.step}
         self._connection.execute(_BEGIN_STEP, of_run | {"state": "running", "tries": 1, "repeat_accepted": False})
 
-    def _insert_attempt(self, **values: object) -> None:
-        self._connection.execute(ATTEMPTS.insert(), {"run_id": self.run.run_id, "step": self.run.step, **values})
+    def _insert_attempt(self, **values: object) -> int:
+        """Add an attempt to the present step, in place of the oldest that can be spared, and return its number."""
+        attempts = self.attempts()
+        number = attempts[-1].number + 1 if attempts else 1
+        own = {"run_id": self.run.run_id, "step": self.run.step, "number": number}
+        self._connection.execute(ATTEMPTS.insert(), own | values)
+        if len(attempts) > MOST_ATTEMPTS:
+            command = command_of(self._connection, self.run.run_id, self.run.step)
+            for old in forgettable(command, attempts):
+                self._connection.execute(_FORGET_ATTEMPT, self._present | {"of_number": old.number})
+        return number
 
     def _set_step(self, **values: object) -> None:
         self._connection.execute(_SET_STEP, self._present | {"type": self._step_type} | values)

@@ -40,6 +40,9 @@ FailureCode: TypeAlias = Literal[
 # An executor that has died so often in a row in one step has been brought down by it: `tries` beyond this is a doubt.
 MOST_TRIES: Final = 5
 
+# So many attempts at a step are kept, the newest: a call may be tried again each minute, for years.
+MOST_ATTEMPTS: Final = 100
+
 
 class Claim(NamedTuple):
     """A run in an executor's hands; `seq` is never given twice, so that a claim which was lost is known by it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -10,7 +11,7 @@ import sqlalchemy as sa
 
 from storage.execution.doubt import in_doubt
 from storage.execution.progress import Progress, position, standing
-from storage.execution.records import MOST_TRIES, Advance, AttemptEnd, End, Position
+from storage.execution.records import MOST_TRIES, Advance, Attempt, AttemptEnd, End, Position
 from storage.execution.rows import command_of
 from storage.holds import hold_state
 from storage.identifiers import parse
@@ -144,7 +145,7 @@ def _uncertain(connection: sa.Connection, run_id: UUID) -> UncertainCall | Refus
         return Refused(Refusal.RECONCILE_REFUSED)
     if hold_state(connection).execution_held:
         return Refused(Refusal.EXECUTION_HELD)
-    return UncertainCall(run=one_run(connection, run_id), position=at, mark=_mark(at.step, len(at.attempts)))
+    return UncertainCall(run=one_run(connection, run_id), position=at, mark=_mark(at.step, at.attempts))
 
 
 def _reconcile(transaction: Transaction, told: _Reconciliation) -> Run | Refused | None:
@@ -152,7 +153,7 @@ def _reconcile(transaction: Transaction, told: _Reconciliation) -> Run | Refused
     if progress is None:
         return None
     run = progress.run
-    if run.state != "uncertain" or _mark(run.step, len(progress.attempts())) != told.mark:
+    if run.state != "uncertain" or _mark(run.step, progress.attempts()) != told.mark:
         return Refused(Refusal.RECONCILE_RACED)
     progress.add_attempt("receipt", told.started_at, told.attempt)
     transaction.record("run.reconciled", str(told.run_id), {"reason": told.reason, "step": run.step})
@@ -160,9 +161,9 @@ def _reconcile(transaction: Transaction, told: _Reconciliation) -> Run | Refused
     return one_run(transaction.connection, told.run_id)
 
 
-def _mark(step: str, attempts: int) -> str:
+def _mark(step: str, attempts: Sequence[Attempt]) -> str:
     """What is another once the run has gone on, or asked again."""
-    return f"{attempts} {step}"
+    return f"{attempts[-1].number if attempts else 0} {step}"
 
 
 _retry_many = one_by_one(_retry)

@@ -34,6 +34,7 @@ _ATTEMPTS_OF: Final = (
     .where(ATTEMPTS.c.run_id == sa.bindparam("of_run"))
     .order_by(ATTEMPTS.c.number)
 )
+_ATTEMPTS_AT: Final = _ATTEMPTS_OF.where(ATTEMPTS.c.step == sa.bindparam("of_step"))
 # A choice and the end of a run leave nothing that a mapping could read.
 _RESULTS_OF: Final = sa.select(STEPS.c.step, STEPS.c.status, STEPS.c.body, STEPS.c.ended_at).where(
     STEPS.c.run_id == sa.bindparam("of_run"),
@@ -59,14 +60,22 @@ def command_values(command: Command) -> dict[str, Any]:
 
 def attempts_of(connection: sa.Connection, run_id: UUID) -> Mapping[str, tuple[Attempt, ...]]:
     """The attempts of a run by step, each in their order."""
-    found: dict[str, tuple[Attempt, ...]] = {}
-    for step, *values in connection.execute(_ATTEMPTS_OF, {"of_run": run_id}):
-        attempt = Attempt(**dict(zip(_ATTEMPT, values, strict=True)))
-        found[step] = (*found.get(step, ()), attempt)
-    return found
+    found: dict[str, list[Attempt]] = {}
+    for row in connection.execute(_ATTEMPTS_OF, {"of_run": run_id}):
+        found.setdefault(row.step, []).append(_attempt(row))
+    return {step: tuple(attempts) for step, attempts in found.items()}
+
+
+def attempts_at(connection: sa.Connection, run_id: UUID, step: str) -> tuple[Attempt, ...]:
+    """The attempts of one step in their order."""
+    return tuple(map(_attempt, connection.execute(_ATTEMPTS_AT, {"of_run": run_id, "of_step": step})))
 
 
 def results_of(connection: sa.Connection, run_id: UUID) -> Mapping[str, StepResult]:
     """What the completed calls and waits of a run left, by step."""
     rows = connection.execute(_RESULTS_OF, {"of_run": run_id})
     return {row.step: StepResult(row.status, row.body, row.ended_at) for row in rows}
+
+
+def _attempt(row: sa.Row[Any]) -> Attempt:
+    return Attempt(**{name: row._mapping[name] for name in _ATTEMPT})

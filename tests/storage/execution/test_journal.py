@@ -9,6 +9,7 @@ import pytest
 from storage.audit import AUDIT
 from storage.database import Storage
 from storage.errors import Unavailable, Unstorable
+from storage.execution import doubt, progress
 from storage.execution.records import Advance, Attempt, Claim, Doubt, End, Move, StepResult, Wait
 from storage.execution.rows import ATTEMPTS, CLAIMS, COMMANDS, STEPS
 from storage.runs import RUNS
@@ -155,6 +156,21 @@ async def test_a_doubt_is_audited_where_it_begins_and_not_at_each_attempt(storag
         await settle(storage, again, Doubt(1), "unanswered")
     assert [row.action for row in rows(url, AUDIT)].count("run.uncertain") == 1
     assert [attempt.number for attempt in (await steps_of(storage, claim))[0].attempts] == [1, 2, 3]
+
+
+async def test_of_a_call_that_is_tried_again_and_again_the_newest_attempts_are_kept_and_what_explains_a_doubt(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (doubt, progress):
+        monkeypatch.setattr(module, "MOST_ATTEMPTS", 3)
+    claim = await uncertain(storage, due_at=1)
+    for _ in range(9):
+        [again] = await take(storage)
+        await sent(storage, again)
+        await settle(storage, again, Doubt(1), "not-connected")
+    [step] = await steps_of(storage, claim)
+    assert [attempt.number for attempt in step.attempts] == [1, 7, 8, 9, 10]
+    assert (await run_of(storage, claim)).uncertain
 
 
 async def test_dues_are_at_the_deadline_at_the_latest(storage: Storage) -> None:
