@@ -28,7 +28,9 @@ from storage.execution.records import Command
 MAX_TOKEN_BYTES: Final = 8_192
 
 _TOKEN: Final = re.compile(rb"[!-~]{1,%d}" % MAX_TOKEN_BYTES)
-_SECONDS: Final = re.compile(r"[0-9]{1,9}")
+_SECONDS: Final = re.compile(r"[0-9]+")
+# Of more digits the first are enough: nobody waits for so many seconds.
+_DIGITS: Final = 9
 # The transport tells of these: before it writes the first byte of a request, after all that it takes to connect; and
 # when it has a connection of TCP, before a handshake of TLS.
 _SENDING: Final = "http11.send_request_headers.started"
@@ -111,7 +113,7 @@ class Caller:
         if value is None:
             return None
         if _SECONDS.fullmatch(value):
-            return int(value) * 1000
+            return int(value.lstrip("0")[:_DIGITS] or 0) * 1000
         try:
             # Some forms of a date name no zone: all of HTTP are in GMT.
             date = parsedate_to_datetime(value).replace(tzinfo=UTC)
