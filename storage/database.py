@@ -82,10 +82,11 @@ class Storage:
     ) -> Storage:
         """Open the database at `url` (sqlite:///… or postgresql://…) and bring the audit file level with the table.
 
-        `on_commit` is called in the loop with the number of items of each batch; batches begin no sooner than
-        `pace_seconds` after one another's end, so that another process comes to write. Raises SchemaOutOfDate where the
-        migrations have not been applied, Unavailable where the database cannot be reached, Broken where the SQLite file
-        is none, AuditUnavailable where the audit file cannot be written, ValueError where the URL is of no such kind.
+        `on_commit` is called in the loop with the number of items of each batch. With a pace, batches begin no sooner
+        than `pace_seconds` after one another's end, and later where another process writes much (writer.py). Raises
+        SchemaOutOfDate where the migrations have not been applied, Unavailable where the database cannot be reached,
+        Broken where the SQLite file is none, AuditUnavailable where the audit file cannot be written, ValueError where
+        the URL is of no such kind.
         """
         limits = limits or Limits()
         busy = limits.busy_milliseconds

@@ -31,6 +31,11 @@ _TEXTS: Final[dict[type[StorageError], str]] = {
     Unstorable: "this item cannot be stored",
 }
 
+# A writer that leaves the database to others rests so many times as long as it had to wait for them, but not for ever:
+# who waits long has come upon one that writes without a pause, which each batch of ours would hold up.
+REST_FOR_WAIT: Final = 10
+LONGEST_REST_SECONDS: Final = 0.25
+
 # Does work of one kind, for all its items at once and in their order. It may be run again after a rollback.
 Kind: TypeAlias = Callable[[Transaction, Sequence[Item]], Sequence[Outcome]]
 
@@ -80,6 +85,7 @@ class Writer:
         self._limit = waiting
         self._on_commit = on_commit
         self._pace = pace_seconds
+        self._waited = 0.0
         self._resting_until = 0.0
         self._loop = asyncio.get_running_loop()
         self._statements = AuditStatements(Spelling(writing.dialect))
@@ -136,7 +142,7 @@ class Writer:
                     break
                 batch += more
             self._loop.call_soon_threadsafe(self._answer, batch, self._run(batch))
-            self._resting_until = time.monotonic() + self._pace
+            self._resting_until = time.monotonic() + rest_seconds(self._pace, self._waited)
             if last:
                 break
         self._disconnect()
@@ -192,7 +198,9 @@ class Writer:
     def _transact(self, batch: list[Waiting]) -> list[object]:
         """Run a batch in one transaction, make it durable, then export what it recorded."""
         connection = self._connect()
+        began = time.monotonic()
         with connection.begin() as begun:
+            self._waited = time.monotonic() - began
             transaction = Transaction(
                 connection, self._statements, node=self._node, now=time.time_ns() // 1_000_000, run_ids=self._run_ids
             )
@@ -235,6 +243,11 @@ class Writer:
             self._connection.invalidate()
             self._connection.close()
             self._connection = None
+
+
+def rest_seconds(pace_seconds: float, waited: float) -> float:
+    """How long to leave the database to others after a batch that waited so long for it; without a pace, not at all."""
+    return min(pace_seconds + REST_FOR_WAIT * waited, LONGEST_REST_SECONDS) if pace_seconds else 0.0
 
 
 def _errors(kind: type[StorageError], batch: list[Waiting], cause: Exception) -> list[object]:

@@ -12,6 +12,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from storage import writer
 from storage.connections import WRITE_LOCK
 from storage.database import Limits, Storage
 from storage.errors import Overloaded, Unavailable, Unstorable
@@ -75,6 +76,30 @@ async def test_a_writer_that_paces_itself_gathers_what_comes_meanwhile(url: str,
         tasks += [asyncio.create_task(storage.admissions.admit(candidate())) for _ in range(3)]
         await asyncio.gather(*tasks)
     assert batches == [1, 4]
+
+
+async def test_a_writer_that_paces_itself_rests_longer_after_it_had_to_wait(
+    url: str, audit_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Then the least wait, as every batch has it, is a long one.
+    monkeypatch.setattr(writer, "REST_FOR_WAIT", 1_000_000_000)
+    batches: list[int] = []
+    async with open_storage(url, audit_file, on_commit=batches.append, pace_seconds=0.000_001) as storage:
+        await storage.admissions.admit(candidate())
+        tasks = [asyncio.create_task(storage.admissions.admit(candidate()))]
+        await handed_over()
+        tasks += [asyncio.create_task(storage.admissions.admit(candidate())) for _ in range(3)]
+        await asyncio.gather(*tasks)
+    assert batches == [1, 4]
+
+
+@pytest.mark.parametrize(("pace", "waited", "rest"), [(0.0, 1.0, 0.0), (0.01, 0.0, 0.01), (0.01, 0.005, 0.06)])
+def test_a_rest_is_the_pace_and_many_times_the_wait(pace: float, waited: float, rest: float) -> None:
+    assert writer.rest_seconds(pace, waited) == pytest.approx(rest)
+
+
+def test_no_rest_is_so_long_that_a_run_would_stand_still() -> None:
+    assert writer.rest_seconds(0.01, 2.0) == writer.LONGEST_REST_SECONDS
 
 
 async def handed_over() -> None:
