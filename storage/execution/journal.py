@@ -52,6 +52,7 @@ class Journal:
     ) -> bool:
         """End the attempt under way and make the move; True where the run goes on under this claim.
 
+        Void where `attempt` is given and none is under way: what it tells was written before.
         `step_type` is None where the definition cannot be read. A run that is to be cancelled ends by any move: as
         cancelled, or as completed where this move completes it.
         """
@@ -85,8 +86,8 @@ def _settle(transaction: Transaction, entry: _Settlement) -> bool:
     progress = Progress.held(transaction, entry.claim, entry.step_type)
     if progress is None:
         return False
-    if entry.attempt is not None:
-        progress.end_attempt(entry.attempt)
+    if entry.attempt is not None and not progress.end_attempt(entry.attempt):
+        return False
     return progress.move(entry.move)
 
 

@@ -178,12 +178,13 @@ class Progress:
         self._set_step(tries=0)
         return number
 
-    def end_attempt(self, end: AttemptEnd) -> None:
-        """End the attempt under way, if one is; what a person has accepted is used up unless nothing was sent."""
+    def end_attempt(self, end: AttemptEnd) -> bool:
+        """End the attempt under way, and tell if one is; what a person accepted is used up unless nothing was sent."""
         values = {"ended_at": self._transaction.now, "result": end.result, "http_status": end.http_status}
-        ended = self._connection.execute(_END_ATTEMPT, self._present | values).rowcount
+        ended = self._connection.execute(_END_ATTEMPT, self._present | values).rowcount > 0
         if ended and self.run.repeat_accepted and end.result != "not-connected":
             self._set_step(repeat_accepted=False)
+        return ended
 
     def add_attempt(self, kind: AttemptKind, started_at: int, end: AttemptEnd) -> None:
         """Add an attempt that was made by no executor."""

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Protocol
+from typing import Final, Protocol
 
 from handlers.coordinator.execution.connection import Connection, binding_digest
 from handlers.coordinator.execution.course import Decision, Dispatch, Settle, decide
 from handlers.coordinator.execution.exchange import Exchange
 from handlers.coordinator.execution.verdict import judge
 from handlers.coordinator.workflows.workflow import Workflow
+from storage.errors import AuditUnavailable, Overloaded, Unavailable
 from storage.execution.records import AttemptEnd, AttemptKind, Claim, Command, Move, Position, StepType
+
+log = logging.getLogger("gatehouse.executor")
+
+# What came of a call, and cannot be written now, is written after so long: once it is lost, it is a doubt.
+_WRITE_AGAIN_SECONDS: Final = 1.0
 
 
 class JournalPort(Protocol):
@@ -27,7 +35,10 @@ class JournalPort(Protocol):
     async def settle(
         self, claim: Claim, *, step_type: StepType | None, move: Move, attempt: AttemptEnd | None = None
     ) -> bool:
-        """End the attempt under way and apply the move; tells whether the run goes on in this claim."""
+        """End the attempt under way and apply the move; tells whether the run goes on in this claim.
+
+        Does nothing where `attempt` is given and none is under way: it was ended before.
+        """
 
 
 class CallerPort(Protocol):
@@ -67,7 +78,7 @@ class Carrier:
     async def stride(self, claim: Claim) -> bool:
         """Carry a run on by one step or attempt; tells whether it goes on in this claim.
 
-        Raises what the journal and the definitions raise. To be cancelled in a call leaves its attempt open, as the
+        Raises what the journal and the definitions raise before a call is made. To be cancelled in a call leaves its attempt open, as the
         end of the process does.
         """
         position = await self._journal.take_up(claim)
@@ -103,4 +114,13 @@ class Carrier:
             now=self._clock(),
             jitter=self._jitter,
         )
-        return await self._journal.settle(claim, step_type="call", move=move, attempt=end)
+        return await self._settle(claim, move, end)
+
+    async def _settle(self, claim: Claim, move: Move, end: AttemptEnd) -> bool:
+        """Write what came of a call, however long the database is away; what was written before counts once."""
+        while True:
+            try:
+                return await self._journal.settle(claim, step_type="call", move=move, attempt=end)
+            except (AuditUnavailable, Overloaded, Unavailable) as error:
+                log.warning("what came of a call cannot be written for now: %s", error, extra={"run": claim.run_id})
+                await asyncio.sleep(_WRITE_AGAIN_SECONDS)

@@ -153,9 +153,9 @@ class MemoryJournal:
         """End the attempt under way and make the move; True where the run goes on under this claim."""
         if not self._stands(claim):
             return False
+        if attempt is not None and not self._end_attempt(attempt):
+            return False
         self.run.step_type = step_type or self.run.step_type
-        if attempt is not None:
-            self._end_attempt(attempt)
         return self._make(move)
 
     def _stands(self, claim: Claim) -> bool:
@@ -164,13 +164,15 @@ class MemoryJournal:
     def _in_doubt(self) -> bool:
         return in_doubt(self.run.command, self.run.attempts)
 
-    def _end_attempt(self, end: AttemptEnd) -> None:
-        """End the attempt under way, if one is; what a person has accepted is used up unless nothing was sent."""
+    def _end_attempt(self, end: AttemptEnd) -> bool:
+        """End the attempt under way, and tell if one is; what a person accepted is used up unless nothing was sent."""
         attempts = self.run.attempts
-        if attempts and attempts[-1].ended_at is None:
-            ended = replace(attempts[-1], ended_at=self._clock(), result=end.result, http_status=end.http_status)
-            self.run.attempts = (*attempts[:-1], ended)
-            self.run.repeat_accepted = self.run.repeat_accepted and end.result == "not-connected"
+        if not attempts or attempts[-1].ended_at is not None:
+            return False
+        ended = replace(attempts[-1], ended_at=self._clock(), result=end.result, http_status=end.http_status)
+        self.run.attempts = (*attempts[:-1], ended)
+        self.run.repeat_accepted = self.run.repeat_accepted and end.result == "not-connected"
+        return True
 
     def _make(self, move: Move) -> bool:
         match move:

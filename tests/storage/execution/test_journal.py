@@ -328,6 +328,15 @@ async def test_where_a_crash_falls_before_a_commit_nothing_has_happened_and_afte
     assert [attempt.result for attempt in step.attempts] == ["completed"]
 
 
+async def test_what_came_of_an_attempt_is_told_twice_and_counts_once(storage: Storage, url: str) -> None:
+    claim = await taken(storage)
+    await sent(storage, claim)
+    assert await settle(storage, claim, NEXT, "completed", 200)
+    before = everything(url, *ALL)
+    assert not await settle(storage, claim, NEXT, "completed", 200)
+    assert everything(url, *ALL) == before
+
+
 async def test_a_step_of_which_no_executor_knows_the_type_is_not_shown(storage: Storage) -> None:
     claim = await taken(storage)
     await taken_up(storage, claim)

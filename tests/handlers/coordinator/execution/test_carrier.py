@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
+from handlers.coordinator.execution import carrier as module
 from handlers.coordinator.execution.carrier import Carrier
 from handlers.coordinator.execution.connection import Connection, binding_digest
 from handlers.coordinator.execution.course import failed
 from handlers.coordinator.execution.exchange import Answered, Exchange, Unanswered
 from handlers.coordinator.workflows.workflow import Workflow
-from storage.errors import Unavailable
+from storage.errors import AuditUnavailable, Overloaded, Unavailable, Unstorable
 from storage.execution.records import (
     Advance,
     AttemptEnd,
@@ -42,6 +43,7 @@ class Pages:
 
     position: Position | Exception | None
     takes: bool = True
+    faults: list[Exception] = field(default_factory=list)
     written: list[tuple[Any, ...]] = field(default_factory=list)
 
     async def take_up(self, claim: Claim) -> Position | None:
@@ -61,6 +63,8 @@ class Pages:
         self, claim: Claim, *, step_type: StepType | None, move: Move, attempt: AttemptEnd | None = None
     ) -> bool:
         assert claim == CLAIM
+        if self.faults:
+            raise self.faults.pop(0)
         self.written.append(("settle", step_type, move, attempt))
         return isinstance(move, Advance)
 
@@ -179,6 +183,21 @@ async def test_an_executor_that_stops_in_a_call_leaves_the_attempt_open() -> Non
     with pytest.raises(asyncio.CancelledError):
         await task
     assert [kind for kind, *_ in pages.written] == ["dispatch"]
+
+
+async def test_what_came_of_a_call_is_written_once_the_database_is_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_WRITE_AGAIN_SECONDS", 0)
+    caller = Answering(Answered(200, b"1"))
+    pages = Pages(at(binding_digest=BOUND), faults=[Unavailable("away"), Overloaded("full"), AuditUnavailable("shut")])
+    assert await carrier(pages, caller, flow(), KNOWN).stride(CLAIM)
+    assert [kind for kind, *_ in pages.written] == ["dispatch", "settle"]
+    assert len(caller.asked) == 1
+
+
+async def test_what_can_never_be_written_is_not_written_again_and_again() -> None:
+    pages = Pages(at(binding_digest=BOUND), faults=[Unstorable("never")])
+    with pytest.raises(Unstorable):
+        await carrier(pages, Answering(), flow(), KNOWN).stride(CLAIM)
 
 
 async def test_what_the_journal_raises_goes_through() -> None:
