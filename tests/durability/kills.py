@@ -70,11 +70,10 @@ ERRAND: Final = workflow(
         },
     },
 )
-_CALLS: Final = ("/states/", "/notices/", "/bookings/", "/orders/")
 _VICTIMS: Final = ("server", "executor", "both")
 _MOMENTS: Final = ("held", "answered", "any", "admitting")
-# What is waited for where a moment may not come about, because no run gets there any more.
-_PATIENCE_SECONDS: Final = 3.0
+# How long a moment is waited for, which comes about unless all that was admitted has gone by.
+_PATIENCE_SECONDS: Final = 20.0
 # So long one run may take while executors go on dying.
 _LONG_SECONDS: Final = 300.0
 
@@ -238,8 +237,7 @@ class Siege:
 
     def _kill_within(self, errands: Sequence[Errand]) -> None:
         victim, moment = self._chance.choice(_VICTIMS), self._chance.choice(_MOMENTS)
-        self.moments[f"{victim} {moment}"] += 1
-        trap = Trap(self._chance.choice(_CALLS), holds=moment == "held")
+        trap = Trap(self._chance.choice(_calls(errands)), holds=moment == "held")
         self.services.lay(trap)
         killing = threading.Thread(target=self._kill, args=[victim])
         if moment == "admitting":
@@ -249,9 +247,10 @@ class Siege:
             self.admit(errands)
             if moment == "any":
                 time.sleep(self._chance.uniform(0, 1.5))
-            else:
-                trap.sprung.wait(_PATIENCE_SECONDS)
+            elif not trap.sprung.wait(_PATIENCE_SECONDS):
+                moment = "missed"
             killing.start()
+        self.moments[f"{victim} {moment}"] += 1
         killing.join()
         trap.let_go()
 
@@ -300,6 +299,13 @@ def main() -> None:
         assert done.returncode == 0, done.stderr
         figures = lay_siege(server, kills=wanted.kills, workflows=wanted.workflows, seed=wanted.seed)
     sys.stdout.write(json.dumps(figures, indent=2) + "\n")
+
+
+def _calls(errands: Sequence[Errand]) -> list[str]:
+    """The beginnings of the targets that these errands call."""
+    told = ["/notices/"] if any(errand.ready for errand in errands) else []
+    ordered = ["/orders/"] if any(errand.orders for errand in errands) else []
+    return ["/states/", "/bookings/", *told, *ordered]
 
 
 def _is_ready(name: str) -> bool:
