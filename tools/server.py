@@ -47,7 +47,7 @@ from tools.executor.supervisor import STOP_SECONDS, Supervisor
 from tools.keeper import kept
 from tools.settings import ListenerName, Settings
 from tools.state import StateFolder, signing_authority
-from tools.tls import etcd_context, server_context
+from tools.tls import check_authorities, etcd_context, server_context
 
 DOCUMENTS: Final[Mapping[str, Callable[[], bytes]]] = {
     "coordinator": coordinator_document,
@@ -176,6 +176,7 @@ def _leave_to_reference_counts() -> None:
 
 
 async def _coordinator(settings: Settings, storage: Storage, sources: Sources, token: str, caller: Caller) -> Api:
+    check_authorities(settings.connections)
     known = connections(settings.called())
     deployment = Deployment(storage.workflows, known)
     await deployment.load()

@@ -282,7 +282,8 @@ class Connection(_Part):
     """A service that workflows may call, under the name they know it by: with which methods and path templates.
 
     `recovery` says what becomes of a command that was sent and whose effect is not known; a receipt is what the service
-    tells at `receipt_path` of the command with a key. `response_schema` describes the body of every success.
+    tells at `receipt_path` of the command with a key. `ca_file` has, in PEM, the authorities that vouch for the
+    service, in place of the public ones. `response_schema` describes the body of every success.
     """
 
     base_url: Annotated[str, AfterValidator(_service_url)]
@@ -293,6 +294,7 @@ class Connection(_Part):
     )
     receipt_path: Annotated[str, AfterValidator(_receipt_template)] | None = None
     token_file: Path | None = None
+    ca_file: Path | None = None
     timeout_seconds: Seconds = Field(default=10.0, ge=0.1, le=300)
     max_response_bytes: Count = Field(default=262_144, ge=1, le=1_048_576)
     response_schema: Annotated[dict[str, Any], AfterValidator(_schema)] | None = None
@@ -310,6 +312,13 @@ class Connection(_Part):
         if info.data.get("recovery", "same-command-and-receipt") != "same-command-and-receipt":
             raise PydanticCustomError("receipt", "must be absent, unless recovery is same-command-and-receipt")
         return receipt_path
+
+    @field_validator("ca_file")
+    @classmethod
+    def _over_tls_alone(cls, ca_file: Path | None, info: ValidationInfo) -> Path | None:
+        if ca_file is not None and not info.data.get("base_url", "https:").lower().startswith("https:"):
+            raise PydanticCustomError("authority", "must be absent, unless baseUrl begins with https")
+        return ca_file
 
     @model_validator(mode="after")
     def _recovery_with_its_receipt(self) -> Self:

@@ -1,13 +1,13 @@
-"""TLS contexts: of listeners, over the files of a state folder, and towards an etcd cluster."""
+"""TLS: contexts of listeners, over the files of a state folder, and towards an etcd cluster; services' authorities."""
 
 from __future__ import annotations
 
 import contextlib
 import ssl
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from tools.settings import ListenerName, Raft
+from tools.settings import Connection, ListenerName, Raft
 from tools.settingsfile import SettingsError
 from tools.state import StateError, StateFolder
 
@@ -56,6 +56,18 @@ def etcd_context(raft: Raft) -> ssl.SSLContext | None:
     except StateError as error:
         raise SettingsError([f"rafts: {raft.name}: {error}"]) from None
     return context
+
+
+def check_authorities(connections: Mapping[str, Connection]) -> None:
+    """Raise SettingsError with the name of the file, where one has no authority of a connection in it."""
+    for name, connection in connections.items():
+        if connection.ca_file is None:
+            continue
+        try:
+            with _told(connection.ca_file):
+                ssl.create_default_context(cafile=connection.ca_file)
+        except StateError as error:
+            raise SettingsError([f"connections: {name}: {error}"]) from None
 
 
 @contextlib.contextmanager

@@ -174,3 +174,11 @@ def test_a_file_that_the_settings_name_is_told_with_its_raft_before_anything_is_
     done = server.run("serve", "--state", str(server.state))
     assert (done.returncode, done.stdout) == (1, "")
     assert f"rafts: store: {server.state}/etcd.pem: No such file or directory" in done.stderr
+
+
+def test_the_authority_of_a_connection_is_read_before_anything_is_served(new_server: NewServer) -> None:
+    server = new_server()
+    server.configure(connections={"crm": {"baseUrl": "https://crm.example", "caFile": "crm.pem"}})
+    done = server.run("serve", "--state", str(server.state))
+    assert (done.returncode, done.stdout) == (1, "")
+    assert f"connections: crm: {server.state}/crm.pem: No such file or directory" in done.stderr

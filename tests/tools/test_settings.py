@@ -123,6 +123,10 @@ def test_paths_are_relative_to_the_settings_file_and_the_default_database_to_the
             "connections: {a: {recovery: same-command, receiptPath: '/{key}'}}\n",
             ":1:43: connections.a.receiptPath must be absent, unless recovery is same-command-and-receipt",
         ),
+        (
+            "connections: {a: {baseUrl: 'http://localhost', caFile: ca.pem}}\n",
+            ":1:48: connections.a.caFile must be absent, unless baseUrl begins with https",
+        ),
         ("connections: {a: {receiptPath: '/{key}/{key}'}}\n", "connections.a.receiptPath must have {key} once, and no"),
         ("connections: {a: {receiptPath: '/{key}/{id}'}}\n", "connections.a.receiptPath must have {key} once, and no"),
         ("connections: {a: {timeoutSeconds: 0.05}}\n", "connections.a.timeoutSeconds must be greater than or equal"),
@@ -259,6 +263,7 @@ connections:
     recovery: same-command-and-receipt
     receiptPath: "/receipts/{key}"
     tokenFile: secrets/registry.token
+    caFile: secrets/registry.pem
     timeoutSeconds: 2.5
     maxResponseBytes: 1000
     responseSchema: {type: object, required: [id]}
@@ -269,6 +274,7 @@ def test_a_connection_says_what_may_be_called_and_how_a_call_recovers() -> None:
     settings = parse(CONNECTION, FILE)
     registry = settings.connections["registry"]
     assert registry.token_file == Path("/srv/gatehouse/secrets/registry.token")
+    assert registry.ca_file == Path("/srv/gatehouse/secrets/registry.pem")
     assert (registry.timeout_seconds, registry.max_response_bytes) == (2.5, 1000)
     assert settings.called()["registry"] == {
         "baseUrl": "https://registry.example/v2",
@@ -277,6 +283,7 @@ def test_a_connection_says_what_may_be_called_and_how_a_call_recovers() -> None:
         "recovery": "same-command-and-receipt",
         "receiptPath": "/receipts/{key}",
         "tokenFile": "/srv/gatehouse/secrets/registry.token",
+        "caFile": "/srv/gatehouse/secrets/registry.pem",
         "timeoutSeconds": 2.5,
         "maxResponseBytes": 1000,
         "responseSchema": {"type": "object", "required": ["id"]},

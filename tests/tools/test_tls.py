@@ -11,7 +11,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from handlers.join.certificates import Authority
 from tools import authority, state, tls
-from tools.settings import ListenerName, Raft
+from tools.settings import Connection, ListenerName, Raft
 from tools.settingsfile import SettingsError
 from tools.state import TLS_LISTENERS, StateError, StateFolder
 
@@ -128,6 +128,17 @@ def test_a_file_that_is_missing_or_wrong_is_told_by_its_name(
         place.write_bytes(content)
     with pytest.raises(StateError, match=words):
         tls.server_context(folder, "installer" if file.startswith("installer") else "join")
+
+
+def service(file: Path) -> dict[str, Connection]:
+    return {"crm": Connection.model_validate({"baseUrl": "https://crm.example", "caFile": file})}
+
+
+def test_the_authority_of_a_connection_is_looked_at(folder: StateFolder) -> None:
+    tls.check_authorities(service(folder.authority_certificate))
+    for file, words in (("none.pem", "No such file"), ("join.key", ""), ("", "")):
+        with pytest.raises(SettingsError, match=rf"connections: crm: .*{file}: {words}"):
+            tls.check_authorities(service(folder.path / "ca" / file))
 
 
 def etcd(**more: object) -> Raft:

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import logging
 import re
+import ssl
 import stat
 import time
 from collections.abc import Callable, Mapping
@@ -48,9 +49,7 @@ class Caller:
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         """`clock` gives seconds since the epoch, by which a Retry-After that is a date is measured."""
         self._clock = clock
-        self._transport = httpx.AsyncHTTPTransport(
-            trust_env=False, limits=httpx.Limits(max_connections=None, max_keepalive_connections=0)
-        )
+        self._transports: dict[Path | None, httpx.AsyncHTTPTransport] = {None: _transport(verify=True)}
 
     async def send(self, connection: Connection, command: Command) -> Exchange:
         """Send a command as it was prepared; raises nothing, whatever the receiver does."""
@@ -64,13 +63,15 @@ class Caller:
 
     async def close(self) -> None:
         """Close what is open."""
-        await self._transport.aclose()
+        for transport in self._transports.values():
+            await transport.aclose()
 
     async def _exchange(
         self, connection: Connection, method: str, url: str, headers: tuple[tuple[str, str], ...], body: bytes | None
     ) -> Exchange:
         course = _Course()
         try:
+            transport = self._trusting(connection.ca_file)
             request = httpx.Request(
                 method,
                 url,
@@ -79,14 +80,20 @@ class Caller:
                 extensions={"trace": course.note},
             )
             async with asyncio.timeout(connection.timeout_seconds):
-                return await self._ask(request, connection.max_response_bytes)
+                return await self._ask(transport, request, connection.max_response_bytes)
         except (httpx.HTTPError, httpx.InvalidURL, OSError, UnicodeError, _TokenError):
             return Unanswered() if course.sending else NotConnected()
         finally:
             await course.close()
 
-    async def _ask(self, request: httpx.Request, limit: int) -> Exchange:
-        response = await self._transport.handle_async_request(request)
+    def _trusting(self, ca_file: Path | None) -> httpx.AsyncHTTPTransport:
+        """Return the transport that trusts the authorities of a file, as they are at its first call, or the public."""
+        if ca_file is not None and ca_file not in self._transports:
+            self._transports[ca_file] = _transport(verify=_context(ca_file))
+        return self._transports[ca_file]
+
+    async def _ask(self, transport: httpx.AsyncHTTPTransport, request: httpx.Request, limit: int) -> Exchange:
+        response = await transport.handle_async_request(request)
         assert isinstance(response.stream, httpx.AsyncByteStream)  # noqa: S101 - what an asynchronous transport gives
         try:
             return await self._read(response, response.stream, limit)
@@ -139,6 +146,20 @@ class _Course:
     async def close(self) -> None:
         """Close the connection, if it is not yet: the transport leaves it open when it is stopped in a handshake."""
         await self._open.aclose()
+
+
+def _transport(*, verify: ssl.SSLContext | bool) -> httpx.AsyncHTTPTransport:
+    return httpx.AsyncHTTPTransport(
+        verify=verify, trust_env=False, limits=httpx.Limits(max_connections=None, max_keepalive_connections=0)
+    )
+
+
+def _context(ca_file: Path) -> ssl.SSLContext:
+    try:
+        return ssl.create_default_context(cafile=ca_file)
+    except OSError as error:
+        _log.warning("the authority file %s cannot be used: %s", ca_file, error.strerror or error)
+        raise
 
 
 class _TokenError(Exception):

@@ -19,7 +19,7 @@ MAX_RESPONSE_BYTES: Final = 262_144
 
 _PARAMETER: Final = re.compile(r"\{[^}]*\}")
 # How a call is sent, not what it is: these may change while runs wait.
-_UNBOUND: Final = frozenset({"maxResponseBytes", "timeoutSeconds", "tokenFile"})
+_UNBOUND: Final = frozenset({"caFile", "maxResponseBytes", "timeoutSeconds", "tokenFile"})
 _SETS: Final = frozenset({"methods", "paths"})
 
 
@@ -37,6 +37,7 @@ class Connection:
     recovery: Recovery = "hold-after-dispatch"
     receipt_path: str | None = None
     token_file: Path | None = None
+    ca_file: Path | None = None
     timeout_seconds: float = TIMEOUT_SECONDS
     max_response_bytes: int = MAX_RESPONSE_BYTES
     response_schema: Draft202012Validator | None = None
@@ -63,7 +64,7 @@ def binding_digest(names: Iterable[str], known: Mapping[str, Connection]) -> str
 
 
 def _connection(name: str, members: Mapping[str, Any]) -> Connection:
-    token_file, schema = members.get("tokenFile"), members.get("responseSchema")
+    schema = members.get("responseSchema")
     return Connection(
         name=name,
         base_url=members["baseUrl"].rstrip("/"),
@@ -71,12 +72,17 @@ def _connection(name: str, members: Mapping[str, Any]) -> Connection:
         paths=tuple(members.get("paths", ())),
         recovery=members.get("recovery", "hold-after-dispatch"),
         receipt_path=members.get("receiptPath"),
-        token_file=None if token_file is None else Path(token_file),
+        token_file=_file(members.get("tokenFile")),
+        ca_file=_file(members.get("caFile")),
         timeout_seconds=members.get("timeoutSeconds", TIMEOUT_SECONDS),
         max_response_bytes=members.get("maxResponseBytes", MAX_RESPONSE_BYTES),
         response_schema=None if schema is None else compile_schema(schema),
         binding=binding(members),
     )
+
+
+def _file(name: str | None) -> Path | None:
+    return None if name is None else Path(name)
 
 
 def _nameless(template: str) -> str:

@@ -286,6 +286,30 @@ async def test_nothing_is_sent_to_whom_no_public_authority_vouches_for(caller: C
     assert raw.asked == []
 
 
+async def test_the_authority_of_a_connection_vouches_for_its_service_alone(caller: Caller, tmp_path: Path) -> None:
+    async with serving(OK, tls=Certificates(tmp_path).server()) as raw:
+        trusted = {"baseUrl": f"https://localhost:{raw.port}", "caFile": str(tmp_path / "authority.pem")}
+        for _ in range(2):
+            assert await sent(caller, raw, **trusted) == Answered(200, b"{}")
+        connection = raw.connection(**trusted)
+        assert await caller.receipt(connection, command_of(flow(), connection)) == Answered(200, b"{}")
+        # The certificate is one for localhost.
+        assert await sent(caller, raw, **trusted | {"baseUrl": f"https://127.0.0.1:{raw.port}"}) == NotConnected()
+        assert await sent(caller, raw, baseUrl=trusted["baseUrl"]) == NotConnected()
+    assert len(raw.asked) == 3
+
+
+@pytest.mark.parametrize("file", ["none.pem", "server.key"])
+async def test_without_an_authority_nothing_is_sent(
+    caller: Caller, tmp_path: Path, caplog: pytest.LogCaptureFixture, file: str
+) -> None:
+    async with serving(OK, tls=Certificates(tmp_path).server()) as raw:
+        place = {"baseUrl": f"https://localhost:{raw.port}", "caFile": str(tmp_path / file)}
+        assert await sent(caller, raw, **place) == NotConnected()
+    assert raw.asked == []
+    assert f"the authority file {tmp_path / file} cannot be used" in caplog.text
+
+
 async def test_nothing_is_sent_to_who_does_not_speak_tls(caller: Caller) -> None:
     async with serving(OK) as raw:
         assert await sent(caller, raw, baseUrl=f"https://127.0.0.1:{raw.port}", timeoutSeconds=0.1) == NotConnected()

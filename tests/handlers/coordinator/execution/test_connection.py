@@ -18,7 +18,8 @@ def digest(**members: Any) -> str:
 def test_what_the_settings_leave_out_is_as_by_default() -> None:
     crm = connections({"crm": BARE})["crm"]
     assert (crm.name, crm.base_url, crm.methods, crm.paths) == ("crm", "https://crm.example", (), ())
-    assert (crm.recovery, crm.receipt_path, crm.token_file) == ("hold-after-dispatch", None, None)
+    assert (crm.recovery, crm.receipt_path) == ("hold-after-dispatch", None)
+    assert (crm.token_file, crm.ca_file) == (None, None)
     assert (crm.timeout_seconds, crm.max_response_bytes, crm.response_schema) == (10.0, 262_144, None)
 
 
@@ -28,6 +29,7 @@ def test_what_the_settings_say_is_taken() -> None:
         "recovery": "same-command-and-receipt",
         "receiptPath": "/receipts/{key}",
         "tokenFile": "/run/x.token",
+        "caFile": "/run/ca.pem",
         "timeoutSeconds": 0.5,
         "maxResponseBytes": 1,
         "responseSchema": {"type": "object"},
@@ -35,7 +37,8 @@ def test_what_the_settings_say_is_taken() -> None:
     crm = connections({"crm": said})["crm"]
     assert crm.base_url == "https://crm.example/v1"
     assert (crm.recovery, crm.receipt_path) == ("same-command-and-receipt", "/receipts/{key}")
-    assert (crm.token_file, crm.timeout_seconds, crm.max_response_bytes) == (Path("/run/x.token"), 0.5, 1)
+    assert (crm.token_file, crm.ca_file) == (Path("/run/x.token"), Path("/run/ca.pem"))
+    assert (crm.timeout_seconds, crm.max_response_bytes) == (0.5, 1)
     assert crm.response_schema is not None
     assert crm.response_schema.is_valid({})
     assert not crm.response_schema.is_valid([])
@@ -65,7 +68,9 @@ def test_a_connection_of_a_base_url_alone_is_bound_by_that() -> None:
     assert digest() == digest_of({"crm": BARE})
 
 
-@pytest.mark.parametrize("change", [{"timeoutSeconds": 5}, {"maxResponseBytes": 5}, {"tokenFile": "/x"}])
+@pytest.mark.parametrize(
+    "change", [{"timeoutSeconds": 5}, {"maxResponseBytes": 5}, {"tokenFile": "/x"}, {"caFile": "/x"}]
+)
 def test_how_a_call_is_sent_binds_no_run(change: dict[str, Any]) -> None:
     assert digest(**change) == digest()
 
