@@ -14,6 +14,8 @@ CONFLICT_DETAILS: Final[Mapping[Refusal, str]] = {
     Refusal.DEPLOYMENT_REFUSED: "No active package serves this.",
     Refusal.ACTIVATION_CHANGED: "Another package was applied; the same request again meets it.",
     Refusal.DEFINITION_REFUSED: "The workflow's id and version are retained with another definition.",
-    Refusal.BINDING_CONFLICT: "A connection that the workflow needs is not configured.",
-    Refusal.BINDING_LIVE_CONFLICT: "A live run of the workflow is pinned to other connections.",
+    Refusal.BINDING_CONFLICT: "A connection that the workflow needs is not configured, or does not permit its calls.",
+    Refusal.BINDING_LIVE_CONFLICT: (
+        "A live run of the workflow is pinned to connections that were configured otherwise: restore them, or end it."
+    ),
 }

@@ -46,14 +46,18 @@ DETAILS: Final[Mapping[Refusal, str]] = {
     Refusal.MUTATION_UNCERTAIN: (
         "The connection does not protect a repeat; acceptRepeat says that the call may take effect twice."
     ),
-    Refusal.RECONCILE_REFUSED: "The run is not uncertain about a command that was sent.",
+    Refusal.RECONCILE_REFUSED: (
+        "The run is not uncertain about a command that was sent; one that waits at a call is taken up by retry-same."
+    ),
     Refusal.RECONCILE_UNSUPPORTED: "The connection, as it is configured now, gives no receipts for this run.",
     Refusal.RECONCILE_RACED: "Something else moved the run while the receiver was asked.",
 }
 
 # What a receiver tells that has no receipt to give.
 TOLD: Final[Mapping[AttemptResult, Callable[[], reconcile_op.Problems]]] = {
-    "receipt-missing": lambda: reconcile_op.ReconcileRefused("The called system has no receipt of this command."),
+    "receipt-missing": lambda: reconcile_op.ReconcileRefused(
+        "The called system has no receipt of this command; retry-same sends it again."
+    ),
     "receipt-expired": lambda: reconcile_op.ReceiptExpired("The called system no longer has the receipt."),
     "receipt-unavailable": lambda: reconcile_op.MutationUncertain("The called system gave no usable receipt."),
 }

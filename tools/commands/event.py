@@ -164,7 +164,8 @@ def _names(pair: tuple[str, str], given: Mapping[str, str | None]) -> dict[str, 
     names = {name: value if value is not None else defaults.get(name) for name, value in given.items()}
     missing = [f"--{name}" for name, value in names.items() if value is None]
     if missing:
-        raise typer.BadParameter(f"an event for {pair[0]}/{pair[1]} needs it", param_hint=", ".join(missing))
+        detail = f"an event for {pair[0]}/{pair[1]} needs what its trigger says in the workflow's file"
+        raise typer.BadParameter(detail, param_hint=", ".join(missing))
     return {name: value for name, value in names.items() if value is not None}
 
 

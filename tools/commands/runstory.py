@@ -10,6 +10,11 @@ from tools.commands.changes import Changes
 
 # How a run, and a step of it, may have ended.
 ENDED: Final = frozenset({"completed", "failed", "cancelled"})
+# What a person is told of a run that cannot go on as the server is configured.
+BLOCKED: Final = (
+    "blocked until its deadline: its connections have to be configured as at its admission, and its workflow to be"
+    " readable by this version; it is looked at again when the server starts"
+)
 # What a machine is told of a run when it changes.
 _FACTS: Final = ("state", "step", "nextDueAt", "uncertain", "cancelRequested", "outcome", "output", "failureCode")
 
@@ -19,19 +24,20 @@ class RunStory(Changes):
 
     def inspection(self, inspection: Mapping[str, Any]) -> None:
         """Tell what is new in the answer of inspectRun; the end of the run comes last."""
-        run, recovery = inspection["run"], inspection["recovery"]
+        run = inspection["run"]
         ended = run["state"] in ENDED
         if not ended:
-            self._run(run, recovery)
+            self._run(inspection)
         for step in inspection["steps"]:
             self._step(step)
         if ended:
-            self._run(run, recovery)
+            self._run(inspection)
 
-    def _run(self, run: Mapping[str, Any], recovery: str | None) -> None:
+    def _run(self, inspection: Mapping[str, Any]) -> None:
+        run, recovery = inspection["run"], inspection["recovery"]
         facts = {name: run[name] for name in _FACTS} | {"recovery": recovery}
         if self.new("run", facts):
-            self.tell({"event": "run", "runId": run["runId"]} | facts, f"run {run['runId']}: {_told(run, recovery)}")
+            self.tell({"event": "run", "runId": run["runId"]} | facts, f"run {run['runId']}: {_told(inspection)}")
 
     def _step(self, step: Mapping[str, Any]) -> None:
         over = step["state"] in ENDED
@@ -50,12 +56,21 @@ class RunStory(Changes):
             self.tell({"event": "step", "step": name, "type": kind, "state": state}, f"step {name} ({kind}): {state}")
 
 
+def blocked(inspection: Mapping[str, Any]) -> bool:
+    """Whether a run waits without a time to be waited for, nor for another attempt: then it is due at its deadline."""
+    run = inspection["run"]
+    kinds = {step["step"]: step["type"] for step in inspection["steps"]}
+    waits = run["state"] == "waiting" and inspection["recovery"] is None and kinds.get(run["step"]) != "wait-until"
+    return waits and run["nextDueAt"] == run["deadlineAt"]
+
+
 def _attempt(attempt: Mapping[str, Any]) -> str:
     status = "" if attempt["httpStatus"] is None else f" ({attempt['httpStatus']})"
     return f"{attempt['number']}: {attempt['result'] or 'under way'}{status}"
 
 
-def _told(run: Mapping[str, Any], recovery: str | None) -> str:
+def _told(inspection: Mapping[str, Any]) -> str:
+    run, recovery = inspection["run"], inspection["recovery"]
     state, step = run["state"], run["step"]
     if state == "completed":
         return f"completed: {run['outcome']} {json.dumps(run['output'], ensure_ascii=False)}"
@@ -66,7 +81,9 @@ def _told(run: Mapping[str, Any], recovery: str | None) -> str:
         return f"{text}, which may have been accepted" if run["uncertain"] else text
     if recovery is not None:
         text += f" ({recovery})"
-    if run["nextDueAt"] is not None:
+    if blocked(inspection):
+        text += f", {BLOCKED}"
+    elif run["nextDueAt"] is not None:
         text += f", due {run['nextDueAt']}"
     elif state == "uncertain":
         text += ", waits for an operator: runs reconcile, retry or cancel"

@@ -5,12 +5,13 @@ from typing import Any
 
 import pytest
 
-from tools.commands.runstory import RunStory
+from tools.commands.runstory import BLOCKED, RunStory
 
 RUN = {
     "runId": "019d9079-e78a-7c31-8f02-6b1d4e9a5c77",
     "state": "waiting",
     "step": "tell",
+    "deadlineAt": "D",
     "nextDueAt": None,
     "uncertain": False,
     "cancelRequested": False,
@@ -32,11 +33,19 @@ def call(state: str, *attempts: tuple[str | None, int | None]) -> Any:
     return {"step": "tell", "type": "call", "state": state, "attempts": tried}
 
 
+def test_a_run_that_waits_for_a_time_until_its_deadline_is_not_blocked(capsys: pytest.CaptureFixture[str]) -> None:
+    pause = {"step": "tell", "type": "wait-until", "state": "waiting", "attempts": []}
+    RunStory(machine=False).inspection(inspection(pause, nextDueAt="D"))
+    assert "waiting at tell, due D\n" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("run", "recovery", "text"),
     [
         ({"state": "admitted", "step": None}, None, "admitted"),
         ({"nextDueAt": "T"}, None, "waiting at tell, due T"),
+        ({"nextDueAt": "D"}, None, f"waiting at tell, {BLOCKED}"),
+        ({"nextDueAt": "D"}, "read-again", "waiting at tell (read-again), due D"),
         ({"nextDueAt": "T"}, "read-again", "waiting at tell (read-again), due T"),
         ({"state": "uncertain", "nextDueAt": "T"}, "same-command", "uncertain at tell (same-command), due T"),
         (
@@ -83,6 +92,7 @@ def test_each_change_is_told_once_and_an_end_after_what_led_to_it(capsys: pytest
 def test_a_machine_is_told_the_same_as_one_object_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     RunStory(machine=True).inspection(inspection(call("waiting", ("retryable", 503)), recovery="same-command"))
     run, step, attempt = map(json.loads, capsys.readouterr().out.splitlines())
-    assert run == {"event": "run", **RUN, "recovery": "same-command"}
+    told = {name: value for name, value in RUN.items() if name != "deadlineAt"}
+    assert run == {"event": "run", **told, "recovery": "same-command"}
     assert step == {"event": "step", "step": "tell", "type": "call", "state": "waiting"}
     assert attempt == {"event": "attempt", "step": "tell", **call("waiting", ("retryable", 503))["attempts"][0]}
