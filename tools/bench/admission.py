@@ -1,7 +1,7 @@
 """The job of the control listener: admit signed events, no two alike, and keep each of them for good."""
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Final
@@ -27,8 +27,11 @@ class Admission:
     scratch: Path
     name: ClassVar[str] = "admit"
     work: ClassVar[str] = f"admitEvent, {BODY_BYTES:,} bytes, unique events, durable, {CONNECTIONS} connections"
-    note: ClassVar[str] = "The peers write the rows of the audit, but no audit file."
-    budgets: ClassVar = (Budget("gatehouse", "fastapi", 7, 20), Budget("gatehouse", "limit", 0.5, 1.5))
+    note: ClassVar[str] = "No runs are carried out. The peers write the rows of the audit, but no audit file."
+    budgets: ClassVar[Sequence[Budget]] = (
+        Budget("gatehouse", "fastapi", 7, 20),
+        Budget("gatehouse", "limit", 0.5, 1.5),
+    )
     counted: ClassVar[int] = 1
 
     def arguments(self, server: Server, seconds: int, expected_rate: float) -> list[str]:
@@ -44,7 +47,12 @@ class Admission:
 
 def all_programs(folder: Path) -> list[Program]:
     """Gatehouse's control listener and its peers, each with a folder of its own."""
-    return [programs.gatehouse(folder / "gatehouse", "control"), *(peer(name, folder / name) for name in PEERS)]
+    return [gatehouse(folder / "gatehouse"), *(peer(name, folder / name) for name in PEERS)]
+
+
+def gatehouse(folder: Path) -> Program:
+    """Gatehouse's control listener without execution, which its peers do not know of."""
+    return programs.gatehouse(folder, "control", settings={"execution": {"enabled": False}})
 
 
 def peer(name: str, folder: Path) -> Program:

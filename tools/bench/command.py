@@ -11,8 +11,9 @@ from typing import Final, Literal
 
 from rich.console import Console
 
-from tools.bench import admission, install, join, load, programs
+from tools.bench import admission, execution, install, join, load
 from tools.bench.admission import Admission
+from tools.bench.execution import Execution
 from tools.bench.load import Job, Round, play
 from tools.bench.report import Memory, Played, Result, document, failures, show
 from tools.bench.servers import BenchError, Server, peak_memory, serving
@@ -28,8 +29,8 @@ LONGEST_ROUND: Final = 10
 MOST_INSTALL_ROUNDS: Final = 3
 MOST_INSTALL_SECONDS: Final = 2
 
-Part = Literal["admit", "join", "install"]
-PARTS: Final[tuple[Part, ...]] = ("admit", "join", "install")
+Part = Literal["admit", "execution", "join", "install"]
+PARTS: Final[tuple[Part, ...]] = ("admit", "execution", "join", "install")
 
 Say = Callable[[str], None]
 
@@ -74,6 +75,8 @@ def measure(parts: Collection[Part], *, rounds: int, seconds: int, say: Say) -> 
         if "admit" in parts:
             played.append(measure_admission(folder, rounds=rounds, seconds=seconds, say=say))
             first_answer, memory = measure_gatehouse(folder, say)
+        if "execution" in parts:
+            played.append(measure_execution(folder, rounds=rounds, seconds=seconds, say=say))
         if "join" in parts:
             for way in ("tls", "http"):
                 played += measure_join(folder / way, tls=way == "tls", rounds=rounds, seconds=seconds, say=say)
@@ -93,6 +96,18 @@ def measure_admission(folder: Path, *, rounds: int, seconds: int, say: Say) -> P
     with ExitStack() as stack:
         servers = [stack.enter_context(serving(program)) for program in admission.all_programs(folder)]
         return play_rounds(Admission(folder), servers, rounds=rounds, seconds=seconds, say=say)
+
+
+def measure_execution(folder: Path, *, rounds: int, seconds: int, say: Say) -> Played:
+    """The rounds of the admission with execution and without."""
+    job = Execution(folder)
+    return Played(
+        name=job.name,
+        work=job.work,
+        note=job.note,
+        budgets=job.budgets,
+        rounds=execution.play_rounds(job, rounds=rounds, seconds=seconds, say=say),
+    )
 
 
 def measure_join(folder: Path, *, tls: bool, rounds: int, seconds: int, say: Say) -> list[Played]:
@@ -137,7 +152,7 @@ def play_rounds(job: Job, servers: Sequence[Server], *, rounds: int, seconds: in
 
 def measure_gatehouse(folder: Path, say: Say) -> tuple[dict[str, float], Memory]:
     """Seconds to the first answer, in a state folder just made and again later; peak memory of the first of the two."""
-    program = programs.gatehouse(folder / "memory", "control")
+    program = admission.gatehouse(folder / "memory")
     with serving(program) as server:
         first = server.first_answer
         events = admit_events(server, MEMORY_EVENTS, folder)

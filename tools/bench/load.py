@@ -49,12 +49,26 @@ class Job(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Carried:
+    """Runs that ended each second, during a round and after it, and the most bytes that the processes have had.
+
+    None where it is not known.
+    """
+
+    during: float
+    after: float
+    server_peak: int | None
+    executor_peak: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Round:
     """What one round showed: latencies in milliseconds, and seconds of processor time.
 
     That is the server's, None where it is not known, and that of the load: one that has no time left measures itself.
     `since_written` are the median and the 99th percentile of another latency, where there is one: that of a stream's
-    events from when they came about, not from when they were committed.
+    events from when they came about, not from when they were committed. `began_at` is epoch milliseconds, `carried`
+    what else the server did where that is asked for.
     """
 
     requests: int
@@ -65,6 +79,8 @@ class Round:
     cpu: float | None = None
     load_cpu: float = 0.0
     since_written: tuple[float, float] | None = None
+    began_at: int = 0
+    carried: Carried | None = None
 
     @property
     def rate(self) -> float:
@@ -97,14 +113,14 @@ def play(job: Job, server: Server, *, seconds: int, expected_rate: float) -> Rou
 
 def _run_wrk(server: Server, arguments: list[str], seconds: int) -> Round:
     command = [wrk(), "--threads=1", f"--connections={CONNECTIONS}", f"--duration={seconds}s", "--timeout=10s"]
-    before = _children_seconds()
+    before, began_at = _children_seconds(), time.time_ns() // 1_000_000
     done = subprocess.run(  # noqa: S603 - wrk with the bench's own arguments, no shell
         [*command, *arguments], capture_output=True, text=True, timeout=seconds + 30, check=False
     )
     if done.returncode != 0:
         raise BenchError(f"wrk ended with {done.returncode}: {done.stderr.strip()}")
     outcome = judge(server.program.name, done.stdout.splitlines()[-1])
-    return replace(outcome, load_cpu=_children_seconds() - before)
+    return replace(outcome, load_cpu=_children_seconds() - before, began_at=began_at)
 
 
 def _children_seconds() -> float:

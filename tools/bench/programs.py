@@ -17,15 +17,22 @@ _COMMAND: Final = str(Path(sys.executable).with_name("gatehouse"))
 
 
 def gatehouse(
-    folder: Path, listener: ListenerName, *, tls: bool = False, settings: Mapping[str, object] | None = None
+    folder: Path,
+    listener: ListenerName,
+    *,
+    tls: bool = False,
+    settings: Mapping[str, object] | None = None,
+    workflow: Mapping[str, object] | None = None,
 ) -> Program:
     """One of Gatehouse's listeners, with the control listener beside it, on a folder as `gatehouse init` makes it.
 
-    `settings` replace those of the file that have their names.
+    `settings` replace those of the file that have their names, and `workflow` the demo's.
     """
     _run([_COMMAND, "init", "--state", str(folder)])
     file = folder / "gatehouse.yaml"
     file.write_text(yaml.safe_dump(yaml.safe_load(file.read_text()) | dict(settings or {})))
+    if workflow is not None:
+        _apply(folder, workflow)
     ports = {name: free_port() for name in {"control", listener}}
     return Program(
         name="gatehouse",
@@ -61,6 +68,13 @@ def peer(
         database=database,
         tls=tls is not None,
     )
+
+
+def _apply(folder: Path, workflow: Mapping[str, object]) -> None:
+    package = folder / "package"
+    package.mkdir()
+    (package / "workflow.yaml").write_text(yaml.safe_dump(dict(workflow)))
+    _run([_COMMAND, "workflows", "apply", str(package), "--state", str(folder)])
 
 
 def _run(command: Sequence[str]) -> None:

@@ -2,7 +2,7 @@
 
 import os
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from statistics import median
 from typing import Any, Final
@@ -135,7 +135,7 @@ def show(result: Result, console: Console) -> None:
     for played in result.played:
         console.print(_servers(played, result.date))
         console.print(_ratios(played))
-        for line in _since_written(played):
+        for line in (*_since_written(played), *_carried(played)):
             console.print(line, highlight=False)
         console.print(f"{played.note}\n", highlight=False)
     for name, seconds in result.first_answer.items():
@@ -173,6 +173,26 @@ def _since_written(played: Played) -> list[str]:
             half, most = (median(values) for values in zip(*delays, strict=True))
             lines.append(f"{name}, from the writing of a line to a reader: p50 {half:.1f} ms, p99 {most:.1f} ms")
     return lines
+
+
+def _carried(played: Played) -> list[str]:
+    """Two lines for each server that carried out runs: how many, and the memory that it took."""
+    lines = []
+    for name, rounds in played.rounds.items():
+        if carried := [each.carried for each in rounds if each.carried]:
+            during, after = median(each.during for each in carried), median(each.after for each in carried)
+            server, executor = (
+                _most(each.server_peak for each in carried),
+                _most(each.executor_peak for each in carried),
+            )
+            lines.append(f"{name}, runs carried out: {during:,.0f} a second during the rounds, {after:,.0f} after them")
+            lines.append(f"{name}, peak memory: {server} the server, {executor} the executor")
+    return lines
+
+
+def _most(peaks: Iterable[int | None]) -> str:
+    known = [peak for peak in peaks if peak is not None]
+    return f"{max(known) / 1e6:.0f} MB" if known else "unknown"
 
 
 def _servers(played: Played, date: str) -> Table:

@@ -17,6 +17,7 @@ class What(Enum):
     """What there is to measure."""
 
     ADMIT = "admit"
+    EXECUTION = "execution"
     JOIN = "join"
     INSTALL = "install"
     ALL = "all"
@@ -25,7 +26,10 @@ class What(Enum):
 @app.command()
 def bench(
     what: Annotated[
-        What, typer.Argument(help="The admission of events, the reports of joins, the streams of installs, or all.")
+        What,
+        typer.Argument(
+            help="Admission of events, what execution costs it, reports of joins, streams of installs, or all."
+        ),
     ] = What.ALL,
     *,
     rounds: Annotated[

@@ -10,6 +10,7 @@ from tests.tools.bench.test_report import GOOD, result, rounds
 from tools.bench import command
 from tools.bench.admission import Admission, peer
 from tools.bench.command import measure, play_rounds, run
+from tools.bench.execution import OFF, ON
 from tools.bench.load import Job
 from tools.bench.report import Result
 from tools.bench.servers import BenchError, Server
@@ -74,10 +75,20 @@ def test_the_whole_bench_plays_every_job_and_measures_start_and_memory(
     # The slowest peer has to come to its first answer in a round.
     measured = measure(command.PARTS, rounds=1, seconds=2, say=lambda _: None)
     assert [each.name for each in measured.played] == [
-        *("admit", "join-500-tls", "join-1-tls", "join-500-http", "join-1-http", "install-replay", "install-live")
+        *(
+            "admit",
+            "execution",
+            "join-500-tls",
+            "join-1-tls",
+            "join-500-http",
+            "join-1-http",
+            "install-replay",
+            "install-live",
+        )
     ]
     for played in measured.played:
-        assert {name: len(each) for name, each in played.rounds.items()} == {"gatehouse": 1, "fastapi": 1, "limit": 1}
+        servers = [OFF, ON] if played.name == "execution" else ["gatehouse", "fastapi", "limit"]
+        assert {name: len(each) for name, each in played.rounds.items()} == dict.fromkeys(servers, 1)
     assert len(measured.first_answer) == 2
     assert measured.memory is not None
     assert measured.memory.events >= 1

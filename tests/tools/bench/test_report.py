@@ -6,8 +6,9 @@ import pytest
 from rich.console import Console
 
 from tools.bench.admission import Admission
+from tools.bench.execution import OFF, ON, Execution
 from tools.bench.install import Live
-from tools.bench.load import Round
+from tools.bench.load import Carried, Round
 from tools.bench.report import Memory, Played, Result, document, failures, ratios, show
 
 
@@ -66,6 +67,26 @@ def test_delays_since_the_writing_are_told_and_events_are_called_so() -> None:
     assert "CPU µs/event" in text
     assert "0.34" in text
     assert "from the writing" not in shown(GOOD)
+
+
+@pytest.mark.parametrize(("peak", "told"), [(120_000_000, "120 MB"), (None, "unknown")])
+def test_what_was_carried_out_is_told_with_the_memory_that_it_took(peak: int | None, told: str) -> None:
+    carried = [
+        Carried(during=during, after=2 * during, server_peak=140_000_000, executor_peak=peak) for during in (9, 7, 30)
+    ]
+    measured = [replace(each, carried=more) for each, more in zip(rounds(80, 80, 90), carried, strict=True)]
+    played = Played(
+        name="execution",
+        work="w",
+        note="n",
+        budgets=Execution.budgets,
+        rounds={ON: measured, OFF: rounds(100, 100, 100)},
+    )
+    text = shown(replace(GOOD, played=[played]))
+    assert f"{ON}, runs carried out: 9 a second during the rounds, 18 after them" in text
+    assert f"{ON}, peak memory: 140 MB the server, {told} the executor" in text
+    assert "0.80" in text
+    assert "carried out" not in shown(GOOD)
 
 
 def test_what_reaches_every_floor_has_no_failure() -> None:

@@ -1,11 +1,12 @@
 import os
 import socket
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tools.bench.servers import HOST, BenchError, Program, answers, cpu_seconds, free_port, peak_memory, serving
+from tools.bench.servers import HOST, BenchError, Program, answers, child, cpu_seconds, free_port, peak_memory, serving
 
 ANSWERING = """
 import http.server, sys
@@ -62,3 +63,16 @@ def test_the_processor_time_of_a_process_only_grows() -> None:
 
 def test_the_processor_time_of_no_process_is_unknown() -> None:
     assert cpu_seconds(2**22 + 1) is None
+
+
+def test_a_process_is_found_by_its_parent_and_the_module_that_it_runs(tmp_path: Path) -> None:
+    if not Path("/proc/self/stat").exists():
+        pytest.skip("there is no /proc")
+    port = free_port()
+    receiver = replace(
+        program(tmp_path, ""), command=[sys.executable, "-m", "tools.bench.receiver", str(port)], port=port
+    )
+    with serving(receiver) as server:
+        assert child(os.getpid(), "tools.bench.receiver") == server.pid
+        assert child(os.getpid(), "tools.bench") is None
+        assert child(server.pid, "tools.bench.receiver") is None
