@@ -17,6 +17,7 @@ log = logging.getLogger("gatehouse.executor")
 COMMAND: Final = (sys.executable, "-P", "-m", "tools.executor")
 # What runs cost admission is first of all the processor.
 NICENESS: Final = 10
+_LOWEST: Final = 19
 WAKE_SECONDS: Final = 0.05
 STOP_SECONDS: Final = 2.0
 
@@ -85,7 +86,9 @@ class Supervisor:
             start_new_session=True,
         )
         with contextlib.suppress(ProcessLookupError):
-            os.setpriority(os.PRIO_PROCESS, self._process.pid, NICENESS)
+            # From where the server stands: nobody but root may rise above that.
+            own = os.getpriority(os.PRIO_PROCESS, 0)
+            os.setpriority(os.PRIO_PROCESS, self._process.pid, min(own + NICENESS, _LOWEST))
         return self._process
 
     def _heard(self) -> None:
