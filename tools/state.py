@@ -151,6 +151,11 @@ class StateFolder:
         return self.path / "engine.db"
 
     @property
+    def executor_id(self) -> Path:
+        """What tells this folder's executor from one of another folder whose server has the same node by mistake."""
+        return self.path / "executor.id"
+
+    @property
     def audit_file(self) -> Path:
         """The export of the audit chain."""
         return self.path / "audit.jsonl"

@@ -8,6 +8,8 @@ import contextlib
 import logging
 import os
 import random
+import re
+import secrets
 import signal
 import sys
 import time
@@ -31,7 +33,7 @@ from storage.errors import StorageError
 from tools.keeper import kept
 from tools.settings import Settings, load
 from tools.settingsfile import SettingsError
-from tools.state import HeldError, StateError, StateFolder, hold
+from tools.state import SECRET, HeldError, StateError, StateFolder, hold, replace
 
 log = logging.getLogger("gatehouse.executor")
 
@@ -42,6 +44,7 @@ REST_SECONDS: Final = 1.0
 # So long the process lives at most from then on, whatever hangs: the executor of the next server waits for its end.
 END_SECONDS: Final = 3
 _LOOK_SECONDS: Final = 0.05
+_ID: Final = re.compile(r"[0-9a-f]{16}")
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -61,24 +64,24 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 def _code(folder: StateFolder, config: Path | None) -> int:
     try:
-        uvloop.run(_run(folder, load(config or folder.settings_file, folder.database)))
+        return uvloop.run(_run(folder, load(config or folder.settings_file, folder.database)))
     except (SettingsError, StateError, StorageError) as error:
         log.error("the executor cannot start: %s", error)
         return 1
     except Exception as error:
         log.error("the executor has failed", exc_info=error)
         return 1
-    return 0
 
 
-async def _run(folder: StateFolder, settings: Settings) -> None:
+async def _run(folder: StateFolder, settings: Settings) -> int:
     stopping = asyncio.Event()
     wakes = _Wakes(stopping)
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, wakes.stop)
     asyncio.get_running_loop().add_reader(sys.stdin.fileno(), wakes.read)
     async with contextlib.AsyncExitStack() as opened:
         if not await _alone(folder, stopping, opened):
-            return
+            return 0
+        executor = f"{settings.node}-{identity(folder)}"
         storage = await Storage.open(
             settings.database_url,
             node=settings.node,
@@ -90,7 +93,7 @@ async def _run(folder: StateFolder, settings: Settings) -> None:
         caller = Caller()
         opened.push_async_callback(caller.close)
         # None is carried yet: these are what a process before this one had in hand when it died.
-        held = await storage.execution.claims.held_by(settings.node)
+        held = await storage.execution.claims.held_by(executor)
         caution = Caution(storage.execution.journal, [claim.run_id for claim in held])
         carrier = Carrier(
             caution,
@@ -103,16 +106,40 @@ async def _run(folder: StateFolder, settings: Settings) -> None:
         engine = Engine(
             store(settings.database_url, folder.engine_database),
             caution.watched(carrier.stride),
-            executor=settings.node,
+            executor=executor,
         )
         opened.push_async_callback(engine.close, patience_seconds=REST_SECONDS)
         engine.launch()
         dispatcher = Dispatcher(
-            storage.execution.claims, engine, executor=settings.node, concurrency=settings.execution.concurrency
+            storage.execution.claims, engine, executor=executor, concurrency=settings.execution.concurrency
         )
         wakes.wake = dispatcher.wake
-        async with kept(dispatcher.run, stopping):
+        dispatching = _Dispatching(dispatcher, wakes.stop)
+        async with kept(dispatching.run, stopping):
             await stopping.wait()
+        return 1 if dispatching.failed else 0
+
+
+class _Dispatching:
+    """A dispatcher that is run again where storage fails, which comes back; any other failure ends the process.
+
+    It is the engine's: a damaged store is made anew by the next process.
+    """
+
+    def __init__(self, dispatcher: Dispatcher, stop: Callable[[], None]) -> None:
+        self._dispatcher = dispatcher
+        self._stop = stop
+        self.failed = False
+
+    async def run(self, stopping: asyncio.Event) -> None:
+        try:
+            await self._dispatcher.run(stopping)
+        except StorageError:
+            raise
+        except Exception as error:
+            log.error("the engine has failed", exc_info=error)
+            self.failed = True
+            self._stop()
 
 
 class _Wakes:
@@ -135,6 +162,16 @@ class _Wakes:
         else:
             asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
             self.stop()
+
+
+def identity(folder: StateFolder) -> str:
+    """Return what is this folder's alone; who calls it holds the lock of the executor."""
+    file = folder.executor_id
+    known = file.read_text(encoding="ascii", errors="replace").strip() if file.exists() else ""
+    if not _ID.fullmatch(known):
+        known = secrets.token_hex(8)
+        replace(file, f"{known}\n".encode(), SECRET)
+    return known
 
 
 async def _alone(folder: StateFolder, stopping: asyncio.Event, opened: contextlib.AsyncExitStack) -> bool:

@@ -3,8 +3,10 @@ from __future__ import annotations
 import json
 import os
 import signal
+import stat
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Final, NamedTuple
 
 import pytest
@@ -16,7 +18,9 @@ from tests.support.gatehouse import CARRIED_OUT, Gatehouse, NewServer, wait_for
 from tests.support.packages import Workflow, connection, workflow
 from tests.support.processes import alive
 from tests.support.receivers import Receiver, Reply
+from tools.executor.child import identity
 from tools.executor.supervisor import NICENESS
+from tools.state import SECRET, StateFolder
 
 TELLING: Final = "telling"
 RESULTS: Final = "SELECT result FROM attempts WHERE run_id = ?"
@@ -57,7 +61,8 @@ def world(new_server: NewServer) -> Iterator[World]:
 def test_an_admitted_run_is_carried_out_by_a_process_that_stands_back(world: World) -> None:
     assert ended(world.server, world.begin("first"))["outcome"] == "followed-up"
     process = world.executor
-    assert os.getpriority(os.PRIO_PROCESS, process) == os.getpriority(os.PRIO_PROCESS, world.server.pid) + NICENESS
+    own = os.getpriority(os.PRIO_PROCESS, world.server.pid)
+    assert os.getpriority(os.PRIO_PROCESS, process) == min(own + NICENESS, 19)
     # A terminal sends its signals to none but the server.
     assert os.getsid(process) == process
 
@@ -95,6 +100,16 @@ def test_all_that_it_logs_is_lines_of_the_servers_log(world: World) -> None:
     assert {line["event"] for line in lines} <= {"request", "gatehouse.executor", "gatehouse.coordinator"}
 
 
+@in_ci_alone
+def test_a_store_of_the_engine_that_is_damaged_while_it_is_used_is_made_anew(world: World) -> None:
+    damaged = world.executor
+    for file in world.server.state.glob("engine.db*"):
+        with file.open("r+b") as opened:
+            opened.write(os.urandom(file.stat().st_size))
+    assert ended(world.server, world.begin("damaged"))["outcome"] == "followed-up"
+    assert world.executor != damaged
+
+
 def test_a_server_that_stops_takes_its_executor_with_it_once_the_call_under_way_is_answered(world: World) -> None:
     answered = threading.Event()
     world.receiver.answer = lambda _: Reply(after=answered)
@@ -107,6 +122,19 @@ def test_a_server_that_stops_takes_its_executor_with_it_once_the_call_under_way_
     assert not alive(stopped)
     with world.server.database() as database:
         assert database.execute(RESULTS, (run.replace("-", ""),)).fetchall() == [("completed",)]
+
+
+def test_executors_of_two_folders_have_different_names_whatever_their_node_is(tmp_path: Path) -> None:
+    folders = [StateFolder(tmp_path / name) for name in ("a", "b")]
+    for folder in folders:
+        folder.path.mkdir()
+    first, second = [identity(folder) for folder in folders]
+    assert first != second
+    assert identity(folders[0]) == first
+    for broken in (b"", b"\xff\n", first.encode() * 2):
+        folders[0].executor_id.write_bytes(broken)
+        assert identity(folders[0]) not in {"", first}
+    assert stat.S_IMODE(folders[0].executor_id.stat().st_mode) == SECRET
 
 
 def test_runs_are_carried_out_where_they_are_admitted_and_nowhere_else(
