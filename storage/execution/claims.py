@@ -47,7 +47,7 @@ class Claims:
         await self._writer.submit(_beat_many, executor)
 
     async def beats(self) -> Mapping[str, int]:
-        """The counter of every executor that was ever enlisted."""
+        """The counters of the executors that hold claims."""
         return await self._readers.read(_beats)
 
     async def take(self, executor: str, limit: int) -> list[Claim]:
@@ -92,7 +92,8 @@ def _beat(transaction: Transaction, executor: str) -> None:
 
 
 def _beats(connection: sa.Connection) -> Mapping[str, int]:
-    return {row.name: row.beats for row in connection.execute(sa.select(EXECUTORS))}
+    holding = sa.select(EXECUTORS).where(EXECUTORS.c.name.in_(sa.select(CLAIMS.c.executor)))
+    return {row.name: row.beats for row in connection.execute(holding)}
 
 
 def _take(transaction: Transaction, taking: _Taking) -> list[Claim]:

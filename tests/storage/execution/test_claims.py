@@ -153,8 +153,11 @@ async def test_what_is_asked_for_at_once_in_one_batch_is_given_once(storage: Sto
 
 async def test_a_beat_counts_up_and_so_does_to_be_enlisted_again(storage: Storage) -> None:
     claims = storage.execution.claims
-    await claims.enlist("one")
-    await claims.enlist("two")
+    for executor in ("one", "two", "idle"):
+        await claims.enlist(executor)
+        await admit(storage)
+    await claims.take("one", 1)
+    await claims.take("two", 1)
     await claims.beat("two")
     await claims.beat("unknown")
     before = await claims.beats()
