@@ -78,8 +78,8 @@ class Carrier:
     async def stride(self, claim: Claim) -> bool:
         """Carry a run on by one step or attempt; tells whether it goes on in this claim.
 
-        Raises what the journal and the definitions raise before a call is made. To be cancelled in a call leaves its attempt open, as the
-        end of the process does.
+        Raises what the journal and the definitions raise before a call is made. To be cancelled in a call leaves its
+        attempt open, as the end of the process does.
         """
         position = await self._journal.take_up(claim)
         if position is None:

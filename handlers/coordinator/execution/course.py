@@ -122,7 +122,8 @@ def _call(
     workflow: Workflow, call: Call, position: Position, connection: Connection | None, now: int
 ) -> Settle | Dispatch:
     doubt = in_doubt(position.command, position.attempts)
-    if connection is None:
+    # A run that was admitted before connections said what they permit is bound to one that permits nothing.
+    if connection is None or not connection.permits(call.method, call.path):
         return Settle("call", _blocked(position, doubt, now))
     try:
         command = position.command or make_command(

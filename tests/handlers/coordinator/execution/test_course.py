@@ -160,6 +160,12 @@ def test_a_mapping_that_gives_nothing_fails_the_run(step: str, changes: dict[str
     assert moved(asked(step), flow(**changes)) == failed("mapping.failed")
 
 
+def test_a_call_that_its_connection_does_not_permit_is_not_made() -> None:
+    for permitted in ({"methods": ["GET"]}, {"paths": ["/cases"]}, {"methods": [], "paths": []}):
+        decision = decided(at(), connection=registry(**permitted))
+        assert decision == Settle("call", Wait(DEADLINE, blocked=True))
+
+
 def test_a_request_that_cannot_be_sent_fails_the_run() -> None:
     assert moved(at(input='{"caseId":".."}')) == failed("request.invalid")
 
