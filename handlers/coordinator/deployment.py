@@ -7,7 +7,7 @@ import logging
 from collections.abc import Mapping
 
 from handlers.coordinator.execution.connection import Connection
-from handlers.coordinator.workflows.active import ActivePackage
+from handlers.coordinator.workflows.active import ActivePackage, unpermitted
 from handlers.coordinator.workflows.package import RefusedPackageError
 from storage.workflows import Activation, Workflows
 
@@ -49,3 +49,8 @@ class Deployment:
             self.package = ActivePackage.load(active.snapshot, self._connections, active.redefined)
         except RefusedPackageError as error:
             log.error("the active package %s cannot be read: %s", active.digest, error)
+            return
+        for workflow in self.package.package.workflows.values():
+            for call in unpermitted(workflow, self._connections):
+                place = (workflow.id, call.method, call.path, call.connection)
+                log.warning("%s starts no run: no configured connection permits %s %s of %s", *place)

@@ -12,11 +12,13 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from handlers.coordinator.execution.connection import connections
 from handlers.coordinator.scenarios import scenario as scenarios
 from handlers.coordinator.scenarios.run import carry_out
 from handlers.coordinator.scenarios.scenario import Scenario
 from handlers.coordinator.scenarios.verdict import Verdict, judge
 from handlers.coordinator.workflows import package as packages
+from handlers.coordinator.workflows.active import unpermitted
 from handlers.coordinator.workflows.files import Finding
 from handlers.coordinator.workflows.package import Package, RefusedPackageError
 from handlers.coordinator.workflows.reading import flowchart, ordered, reading
@@ -48,6 +50,11 @@ app = group()
 TAKEN_UP: Final = (
     "a running server takes it up at the next new event, which is answered 409 deployment.activation-changed once"
     " and can be sent again"
+)
+
+NOT_PERMITTED: Final = (
+    "{workflow} starts no run: {connection} does not permit {method} {path}, under connections in the settings, which"
+    " the server reads at its start"
 )
 
 PackageArgument = Annotated[Path, typer.Argument(metavar="DIR", help="The folder of the package.")]
@@ -121,17 +128,23 @@ def apply(
     config: ConfigOption = None,
     machine: Machine = False,
 ) -> None:
-    """Store a package and make it the active one.
+    """Store a package and make it the active one, in place of the one before, whose runs go on.
 
     A package is a folder of workflow files. The first start puts one that works into `workflows` in the state folder;
     handlers/coordinator/workflows/format.py describes every member of a file.
     """
     loaded = _loaded(package)
     folder, settings = opened(state, config)
-    applied = database.run(folder, settings, lambda storage: _apply(storage, loaded, force=force))
-    value = {"digest": applied.digest, "appliedAt": rfc3339(applied.applied_at)}
-    lines = f"{applied.digest} is active since {value['appliedAt']}\n{TAKEN_UP}"
-    emit(machine, value, lambda console: console.print(lines))
+    applied, gone = database.run(folder, settings, lambda storage: _replace(storage, loaded, force=force))
+    lacking = _lacking(loaded, settings)
+    value = {"digest": applied.digest, "appliedAt": rfc3339(applied.applied_at), "gone": gone, "unpermitted": lacking}
+    lines = [
+        f"{applied.digest} is active since {value['appliedAt']}",
+        TAKEN_UP,
+        *(f"{name} is not in it: its runs go on, and no other starts" for name in gone),
+        *map(NOT_PERMITTED.format_map, lacking),
+    ]
+    emit(machine, value, lambda console: console.print(plain("\n".join(lines))))
 
 
 @app.command("list")
@@ -155,6 +168,23 @@ def apply_first(folder: StateFolder, settings: Settings) -> None:
             await _apply(storage, _loaded(folder.workflows), force=False)
 
     database.run(folder, settings, work)
+
+
+async def _replace(storage: Storage, package: Package, *, force: bool) -> tuple[Applied, list[str]]:
+    """Apply a package; return also the workflows that the one before had and this one has not."""
+    stored = await storage.workflows.list()
+    before = {each.workflow_id for other in stored if other.active for each in other.definitions}
+    return await _apply(storage, package, force=force), sorted(before - package.workflows.keys())
+
+
+def _lacking(package: Package, settings: Settings) -> list[dict[str, str]]:
+    """Return the calls of a package that the settings do not permit."""
+    known = connections(settings.called())
+    return [
+        {"workflow": name, "connection": call.connection, "method": call.method, "path": call.path}
+        for name, workflow in _sorted(package)
+        for call in unpermitted(workflow, known)
+    ]
 
 
 async def _apply(storage: Storage, package: Package, *, force: bool) -> Applied:

@@ -94,6 +94,16 @@ class ActivePackage:
         return cls(digest=package.digest, package=package, workflows=workflows, triggers=triggers)
 
 
+def unpermitted(workflow: Workflow, connections: Mapping[str, Connection]) -> list[Call]:
+    """Return the calls of a workflow that no configured connection permits; one is enough for it to start no run."""
+    calls = [step for step in workflow.steps.values() if isinstance(step, Call)]
+    return [
+        call
+        for call in calls
+        if call.connection not in connections or not connections[call.connection].permits(call.method, call.path)
+    ]
+
+
 def input_of_event(event: Mapping[str, Any], binding: TriggerBinding) -> str | Refusal:
     """Return the canonical JSON of the input that an event makes: steps 8 and 9 of admitEvent.
 
@@ -126,7 +136,7 @@ def _accepted(value: Any, binding: WorkflowBinding) -> str | Refusal:
 
 
 def _bind(workflow: Workflow, connections: Mapping[str, Connection], *, refused: bool) -> WorkflowBinding:
-    unbound = None if _permitted(workflow, connections) else Refused(Refusal.BINDING_CONFLICT)
+    unbound = Refused(Refusal.BINDING_CONFLICT) if unpermitted(workflow, connections) else None
     return WorkflowBinding(
         workflow_version=workflow.version,
         definition_digest=workflow.digest,
@@ -135,12 +145,4 @@ def _bind(workflow: Workflow, connections: Mapping[str, Connection], *, refused:
         first_step=workflow.start,
         conflict=Refused(Refusal.DEFINITION_REFUSED) if refused else unbound,
         input=workflow.input,
-    )
-
-
-def _permitted(workflow: Workflow, connections: Mapping[str, Connection]) -> bool:
-    calls = [step for step in workflow.steps.values() if isinstance(step, Call)]
-    return all(
-        call.connection in connections and connections[call.connection].permits(call.method, call.path)
-        for call in calls
     )

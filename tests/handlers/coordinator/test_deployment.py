@@ -87,6 +87,7 @@ def test_a_workflow_is_bound_to_the_connections_of_this_process(
     conflict: Refusal | None,
     new_server: NewServer,
     tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def work() -> None:
         async with storage_of(new_server().state) as storage:
@@ -96,6 +97,8 @@ def test_a_workflow_is_bound_to_the_connections_of_this_process(
             assert deployment.package is not None
             found = deployment.package.workflows["calling"].conflict
             assert (found and found.why) == conflict
+            told = "calling starts no run: no configured connection permits POST /told of crm"
+            assert (told in caplog.text) == (conflict is not None)
 
     asyncio.run(work())
 

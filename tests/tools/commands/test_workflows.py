@@ -68,6 +68,24 @@ def test_a_version_that_stood_for_something_else_is_refused_unless_forced(gateho
     assert "409 deployment.activation-changed once" in second
 
 
+def test_who_applies_is_told_what_is_gone_and_what_the_settings_do_not_permit(gatehouse: Command, state: Path) -> None:
+    change(state, "id: case-follow-up", "id: follow-up")
+    change(state, "path: /notices", "path: /letters")
+    done = gatehouse("workflows", "apply", state / "workflows", "--state", state)
+    assert done.returncode == 0
+    gone, lacking = done.stdout.splitlines()[2:]
+    assert gone == "case-follow-up is not in it: its runs go on, and no other starts"
+    assert lacking.startswith("follow-up starts no run: demo-receiver does not permit POST /letters, under connections")
+    again = json.loads(gatehouse("workflows", "apply", state / "workflows", "--state", state, "--json").stdout)
+    call = {"workflow": "follow-up", "connection": "demo-receiver", "method": "POST", "path": "/letters"}
+    assert (again["gone"], again["unpermitted"]) == ([], [call])
+
+
+def test_the_demo_comes_with_its_scenarios(gatehouse: Command, state: Path) -> None:
+    done = gatehouse("workflows", "test", state / "workflows")
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "5 scenarios passed")
+
+
 @pytest.mark.parametrize(("command", "where"), [("check", "workflows"), ("apply", "workflows"), ("test", "scenarios")])
 def test_help_says_where_the_format_is_documented(gatehouse: Command, command: str, where: str) -> None:
     assert f"handlers/coordinator/{where}/format.py" in gatehouse("workflows", command, "--help").stdout
