@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Annotated
 
@@ -55,7 +56,13 @@ def prepare(folder: StateFolder, settings: Settings, config: Path | None, *, mig
 
 def _demo() -> dict[str, bytes]:
     package = files("handlers.coordinator.workflows") / "demo"
-    return {file.name: file.read_bytes() for file in package.iterdir() if file.name.endswith(".yaml")}
+    scenarios = {f"scenarios/{name}": text for name, text in _texts(package / "scenarios").items()}
+    return _texts(package) | scenarios
+
+
+def _texts(folder: Traversable) -> dict[str, bytes]:
+    found = sorted(folder.iterdir(), key=lambda file: file.name)
+    return {file.name: file.read_bytes() for file in found if file.name.endswith(".yaml")}
 
 
 def _show(console: Console, folder: StateFolder, made: list[Path]) -> None:

@@ -23,6 +23,7 @@ from tools.state import StateFolder, make_folder
 MADE = [
     *("ca/ca.key", "ca/ca.pem", "ca/installer.key", "ca/installer.pem", "ca/join.key", "ca/join.pem"),
     *("operator.token", "install.code", "sources/demo.key", "install-plan.yaml", "workflows/case-follow-up.yaml"),
+    *(f"workflows/scenarios/{name}.yaml" for name in ("deadline", "receiver-away", "refused", "told", "unanswered")),
     "gatehouse.yaml",
 ]
 
