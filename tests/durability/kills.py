@@ -183,6 +183,8 @@ class Siege:
         self.runs: dict[str, Errand] = {}
         self.moments: Counter[str] = Counter()
         self._chance = random.Random(seed)
+        self._up = threading.Event()
+        self._up.set()
 
     def endure(self, *, kills: int, workflows: int) -> None:
         """Admit so many errands, in as many lots as there are kills, and kill once within each lot."""
@@ -258,14 +260,18 @@ class Siege:
         if victim == "executor" or (victim == "both" and executor(self.server) is not None):
             kill_executor(self.server)
         if victim != "executor":
+            self._up.clear()
             self.server.kill()
             self.server.start()
+            self._up.set()
 
     def _acknowledged(self, errand: Errand) -> str | None:
         """Start an errand and return its run; None where the server is away, so that it has to be told again."""
         try:
             return start(self.server, FLOW, errand.name, name=errand.name, pause=errand.pause, orders=errand.orders)
         except (OSError, ConnectionEnded):
+            # Its port is nobody's now: who goes on asking there meets others, or itself.
+            self._up.wait(_PATIENCE_SECONDS)
             return None
 
 
