@@ -39,6 +39,8 @@ log = logging.getLogger("gatehouse.executor")
 
 # Between two commits, while there is more to commit: whoever admits events needs the database's lock more.
 PACE_SECONDS: Final = 0.01
+# What runs cost admission is first of all the processor.
+NICENESS: Final = 10
 # So long the calls under way may take when the process is to end.
 REST_SECONDS: Final = 1.0
 # So long the process lives at most from then on, whatever hangs: the executor of the next server waits for its end.
@@ -90,6 +92,9 @@ async def _run(folder: StateFolder, settings: Settings) -> int:
             pace_seconds=PACE_SECONDS,
         )
         opened.push_async_callback(storage.close)
+        # On Linux this is about the threads that begin from here on. The writer's has begun: if it had to wait for a
+        # processor while it has the database's lock, so would admission.
+        os.nice(NICENESS)
         caller = Caller()
         opened.push_async_callback(caller.close)
         # None is carried yet: these are what a process before this one had in hand when it died.

@@ -15,9 +15,6 @@ from typing import Final
 log = logging.getLogger("gatehouse.executor")
 
 COMMAND: Final = (sys.executable, "-P", "-m", "tools.executor")
-# What runs cost admission is first of all the processor.
-NICENESS: Final = 10
-_LOWEST: Final = 19
 WAKE_SECONDS: Final = 0.05
 STOP_SECONDS: Final = 2.0
 
@@ -85,10 +82,6 @@ class Supervisor:
             # What a terminal sends to all of its processes is for the server, which then ends this one.
             start_new_session=True,
         )
-        with contextlib.suppress(ProcessLookupError):
-            # From where the server stands: nobody but root may rise above that.
-            own = os.getpriority(os.PRIO_PROCESS, 0)
-            os.setpriority(os.PRIO_PROCESS, self._process.pid, min(own + NICENESS, _LOWEST))
         return self._process
 
     def _heard(self) -> None:
