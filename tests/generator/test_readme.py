@@ -199,6 +199,34 @@ def test_the_event_of_the_readme_is_followed_to_the_notice_at_the_receiver(first
         assert notice["noticeId"] in told.stdout
 
 
+@in_ci_alone
+@needs("bash")
+def test_the_commands_of_the_readme_have_a_package_applied_and_its_event_admitted(
+    first_state: Path, tmp_path: Path
+) -> None:
+    applied, sent = (
+        each.replace(".venv/bin/gatehouse", COMMAND) for each in fences(section("A workflow of your own"), "bash")
+    )
+    server = Gatehouse(shutil.copytree(first_state, tmp_path / ".gatehouse"))
+    (tmp_path / "handlers").symlink_to(ROOT / "handlers")
+
+    def bash(script: str) -> str:
+        done = subprocess.run(
+            ["bash", "-ec", script], cwd=tmp_path, env=server.environment(), capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    told = bash(applied)
+    assert "\ndelayed-notice starts no run: cases does not permit GET /cases/{caseId}" in told
+    text = (tmp_path / "package/delayed-notice.yaml").read_text()
+    head = re.findall("^#   (.*)$", text, re.MULTILINE)
+    server.configure(**yaml.safe_load("\n".join(head)))
+    with server:
+        run = bash(sent).split()[-1]
+        assert server.operate("GET", f"/v1/runs/{run}").json["workflowId"] == "delayed-notice"
+
+
 @needs("bash")
 @needs("curl")
 def test_the_commands_of_the_readme_have_a_node_join(first_state: Path, tmp_path: Path) -> None:
