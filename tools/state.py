@@ -69,7 +69,7 @@ events:
 # The services that workflows may call, by the names that they use, read at start. Of each: baseUrl (https, or http to
 # this machine), the methods and paths that calls may have, how a command recovers that was sent and whose effect is not
 # known (hold-after-dispatch, same-command, same-command-and-receipt with a receiptPath, or read-again), and, where they
-# are wanted, tokenFile, timeoutSeconds, maxResponseBytes and responseSchema.
+# are wanted, tokenFile, caFile, timeoutSeconds, maxResponseBytes and responseSchema.
 # The demo's is where `gatehouse demo receiver` listens.
 connections:
   demo-receiver:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
@@ -11,9 +12,11 @@ from tests.support.deliveries import Delivery
 from tests.support.effort import in_ci_alone
 from tests.support.gatehouse import CARRIED_OUT, Gatehouse, NewServer, wait_for
 from tests.support.packages import Workflow, connection, workflow
-from tests.support.receivers import Receiver
+from tests.support.receivers import Received, Receiver, Reply
 
 EVENTS: Final = 12
+# A step goes on for so long, while others may begin the same one.
+STEP_SECONDS: Final = 0.5
 
 
 # Case 13: one and the same workflow, started twice at once.
@@ -24,7 +27,7 @@ def test_an_event_that_comes_to_two_processes_twice_at_once_is_carried_out_once(
     first = new_server(environment=CARRIED_OUT)
     shared = {"GATEHOUSE_DATABASE_URL": f"sqlite:///{first.state / 'gatehouse.db'}", "GATEHOUSE_NODE": "second"}
     second = new_server(environment=CARRIED_OUT | shared)
-    with Receiver() as receiver:
+    with Receiver(slowly) as receiver:
         for server in (first, second):
             server.configure(connections={"receiver": connection(receiver.url)})
         first.apply(told_at_once())
@@ -34,6 +37,12 @@ def test_an_event_that_comes_to_two_processes_twice_at_once_is_carried_out_once(
             assert len(runs) == EVENTS
             assert {end(second, run)["state"] for run in runs} == {"completed"}
         assert sorted(received.key or "" for received in receiver.received) == sorted(f"{run}.tell" for run in runs)
+
+
+def slowly(_: Received) -> Reply:
+    """Answer, but not before whoever else has begun the same step would have called, too."""
+    time.sleep(STEP_SECONDS)
+    return Reply()
 
 
 def told_at_once() -> Workflow:
