@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from tools.commands.client import Client, UrlOption, operator
-from tools.commands.runstory import BLOCKED, ENDED, RunStory, blocked
+from tools.commands.runstory import ENDED, RunStory, stuck
 from tools.commands.terminal import REFUSED, ConfigOption, Machine, StateOption, emit, group, plain
 from tools.state import DEFAULT_FOLDER
 
@@ -178,8 +178,9 @@ def _run(console: Console, run: dict[str, Any]) -> None:
 
 def _inspection(console: Console, answer: dict[str, Any]) -> None:
     _run(console, answer["run"])
-    if blocked(answer):
-        console.print(f"{'blocked':<22} {BLOCKED.removeprefix('blocked ')}")
+    console.print(f"{'recovery':<22} {_text(answer['recovery'])}")
+    if told := stuck(answer):
+        console.print(told)
     for step in answer["steps"]:
         console.print(f"step {_text(step['step'])} ({_text(step['type'])}): {_text(step['state'])}")
         for attempt in step["attempts"]:

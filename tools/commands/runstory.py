@@ -15,6 +15,12 @@ BLOCKED: Final = (
     "blocked until its deadline: its connections have to be configured as at its admission, and its workflow to be"
     " readable by this version; it is looked at again when the server starts"
 )
+# What an operator may do about a run that is uncertain and not taken up by itself, by its recovery.
+_ACTS: Final = {
+    "same-command": "runs retry or cancel",
+    "same-command-and-receipt": "runs reconcile, retry or cancel",
+}
+_OTHER_ACTS: Final = "runs retry --accept-repeat or cancel"
 # What a machine is told of a run when it changes.
 _FACTS: Final = ("state", "step", "nextDueAt", "uncertain", "cancelRequested", "outcome", "output", "failureCode")
 
@@ -56,7 +62,17 @@ class RunStory(Changes):
             self.tell({"event": "step", "step": name, "type": kind, "state": state}, f"step {name} ({kind}): {state}")
 
 
-def blocked(inspection: Mapping[str, Any]) -> bool:
+def stuck(inspection: Mapping[str, Any]) -> str | None:
+    """Tell why a run does not go on by itself, and what a person may do about it; None where it does, or has ended."""
+    run, recovery = inspection["run"], inspection["recovery"]
+    if _blocked(inspection):
+        return BLOCKED
+    if run["state"] == "uncertain" and run["nextDueAt"] is None:
+        return f"waits for an operator: {_ACTS.get(recovery, _OTHER_ACTS)}"
+    return None
+
+
+def _blocked(inspection: Mapping[str, Any]) -> bool:
     """Whether a run waits without a time to be waited for, nor for another attempt: then it is due at its deadline."""
     run = inspection["run"]
     kinds = {step["step"]: step["type"] for step in inspection["steps"]}
@@ -81,10 +97,8 @@ def _told(inspection: Mapping[str, Any]) -> str:
         return f"{text}, which may have been accepted" if run["uncertain"] else text
     if recovery is not None:
         text += f" ({recovery})"
-    if blocked(inspection):
-        text += f", {BLOCKED}"
+    if told := stuck(inspection):
+        text += f", {told}"
     elif run["nextDueAt"] is not None:
         text += f", due {run['nextDueAt']}"
-    elif state == "uncertain":
-        text += ", waits for an operator: runs reconcile, retry or cancel"
     return f"{text}; its end was asked for" if run["cancelRequested"] else text

@@ -84,7 +84,8 @@ def load(folder: Path, package: Package) -> Loaded:
     except OSError as error:
         return Loaded([], [Finding(str(where), 1, 1, f"cannot be read: {error.strerror}")])
     if not 1 <= len(files) <= MAX_FILES:
-        return Loaded([], [Finding(str(where), 1, 1, f"a package has 1 to {MAX_FILES} scenarios here, a file each")])
+        told = f"a package has 1 to {MAX_FILES} scenarios here, a file each, and there are {len(files) or 'none'}"
+        return Loaded([], [Finding(str(where), 1, 1, told)])
     findings: list[Finding] = []
     scenarios = []
     for file in files:

@@ -51,7 +51,22 @@ def test_a_run_that_waits_for_a_time_until_its_deadline_is_not_blocked(capsys: p
         (
             {"state": "uncertain"},
             "hold-after-dispatch",
-            "uncertain at tell (hold-after-dispatch), waits for an operator: runs reconcile, retry or cancel",
+            "uncertain at tell (hold-after-dispatch), waits for an operator: runs retry --accept-repeat or cancel",
+        ),
+        (
+            {"state": "uncertain"},
+            "same-command-and-receipt",
+            "uncertain at tell (same-command-and-receipt), waits for an operator: runs reconcile, retry or cancel",
+        ),
+        (
+            {"state": "uncertain"},
+            "same-command",
+            "uncertain at tell (same-command), waits for an operator: runs retry or cancel",
+        ),
+        (
+            {"state": "uncertain"},
+            None,
+            "uncertain at tell, waits for an operator: runs retry --accept-repeat or cancel",
         ),
         ({"state": "running", "cancelRequested": True}, None, "running at tell; its end was asked for"),
         ({"state": "cancelled"}, None, "cancelled at tell"),
