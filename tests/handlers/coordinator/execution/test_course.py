@@ -161,7 +161,8 @@ def test_a_mapping_that_gives_nothing_fails_the_run(step: str, changes: dict[str
 
 
 def test_a_call_that_its_connection_does_not_permit_is_not_made() -> None:
-    for permitted in ({"methods": ["GET"]}, {"paths": ["/cases"]}, {"methods": [], "paths": []}):
+    others: list[dict[str, Any]] = [{"methods": ["GET"]}, {"paths": ["/cases"]}, {"methods": [], "paths": []}]
+    for permitted in others:
         decision = decided(at(), connection=registry(**permitted))
         assert decision == Settle("call", Wait(DEADLINE, blocked=True))
 

@@ -87,7 +87,10 @@ def test_a_file_that_is_no_scenario_is_a_finding(tmp_path: Path, text: str) -> N
 def test_a_package_without_scenarios_is_a_finding(tmp_path: Path) -> None:
     package = made(tmp_path)
     [missing] = load(tmp_path, package).findings
-    assert str(missing) == f"{tmp_path}/scenarios:1:1: a package has 1 to 1024 scenarios here, a file each, and there are none"
+    assert (
+        str(missing)
+        == f"{tmp_path}/scenarios:1:1: a package has 1 to 1024 scenarios here, a file each, and there are none"
+    )
     (tmp_path / "scenarios").mkdir()
     assert load(tmp_path, package).findings == [missing]
     (tmp_path / "scenarios").rmdir()
