@@ -89,6 +89,9 @@ def test_the_whole_bench_plays_every_job_and_measures_start_and_memory(
     for played in measured.played:
         servers = [OFF, ON] if played.name == "execution" else ["gatehouse", "fastapi", "limit"]
         assert {name: len(each) for name, each in played.rounds.items()} == dict.fromkeys(servers, 1)
+    carried = {name: [each.carried for each in rounds] for name, rounds in measured.played[1].rounds.items()}
+    assert carried[OFF] == [None]
+    assert all(each is not None and each.during + each.after > 0 for each in carried[ON])
     assert len(measured.first_answer) == 2
     assert measured.memory is not None
     assert measured.memory.events >= 1

@@ -2,12 +2,8 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-import pytest
-
-from tests.support.effort import in_ci_alone
-from tests.support.programs import needs
 from tools.bench import execution
-from tools.bench.execution import OFF, ON, Execution, ended, play_rounds, prepared
+from tools.bench.execution import ended, prepared
 from tools.bench.servers import Server
 
 
@@ -29,17 +25,3 @@ def test_runs_are_counted_from_a_moment_until_another(tmp_path: Path) -> None:
         connection.executemany("INSERT INTO runs VALUES (?, ?)", [*rows, ("running", None)])
         connection.commit()
     assert ended(Server(program=program, pid=0, first_answer=0.0), 10, 20) == 2
-
-
-@in_ci_alone
-@needs("wrk")
-@pytest.mark.timeout(300)
-def test_rounds_with_runs_and_without_take_turns(tmp_path: Path) -> None:
-    said: list[str] = []
-    played = play_rounds(Execution(tmp_path), rounds=1, seconds=1, say=said.append)
-    [without], [with_runs] = played[OFF], played[ON]
-    assert without.carried is None
-    assert with_runs.carried is not None
-    assert with_runs.carried.during + with_runs.carried.after > 0
-    assert "runs/s meanwhile" not in said[0]
-    assert "runs/s meanwhile" in said[1]
