@@ -100,8 +100,28 @@ def activation(workflow: Workflow, position: Position) -> dict[str, Any]:
             "admittedAt": rfc3339(position.admitted_at),
             "deadlineAt": rfc3339(position.deadline_at),
         },
-        "steps": {name: _result(workflow.steps[name], result) for name, result in position.results.items()},
+        "steps": _Results(workflow, position.results),
     }
+
+
+class _Results(dict[str, Any]):
+    """What mappings see of completed steps, by name; each is read when it is asked for, as they may be many and long.
+
+    A mapping names the step that it reads: nothing goes through them.
+    """
+
+    def __init__(self, workflow: Workflow, results: Mapping[str, StepResult]) -> None:
+        super().__init__()
+        self._workflow = workflow
+        self._results = results
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._results
+
+    def __missing__(self, name: str) -> dict[str, Any]:
+        self[name] = _result(self._workflow.steps[name], self._results[name])
+        found: dict[str, Any] = self[name]
+        return found
 
 
 def _result(step: Step, result: StepResult) -> dict[str, Any]:

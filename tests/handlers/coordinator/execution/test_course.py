@@ -71,7 +71,8 @@ def tried(recovery: Recovery, *results: AttemptResult, now: int = NOW, **members
 
 def test_over_mappings_stand_the_input_the_run_and_what_steps_left() -> None:
     position = at("done", results={"ask": ASKED, "pause": StepResult(None, None, ADMITTED + 6_001)})
-    assert activation(flow(), position) == {
+    variables = activation(flow(), position)
+    assert variables | {"steps": {name: variables["steps"][name] for name in ("ask", "pause")}} == {
         "input": {"caseId": "c-1"},
         "run": {
             "id": position.run_id,
@@ -83,6 +84,16 @@ def test_over_mappings_stand_the_input_the_run_and_what_steps_left() -> None:
             "pause": {"endedAt": "2026-01-01T00:00:06.001Z"},
         },
     }
+
+
+def test_of_what_steps_left_nothing_is_read_that_no_mapping_asks_for() -> None:
+    unreadable = StepResult(200, "no JSON", ADMITTED)
+    position = at("pause", results={"ask": unreadable})
+    steps = activation(flow(), position)["steps"]
+    assert ("ask" in steps, "pause" in steps) == (True, False)
+    assert isinstance(moved(position, flow(steps__pause__until="run.admittedAt")), Advance)
+    with pytest.raises(KeyError):
+        steps["pause"]
 
 
 def test_a_call_without_a_body_in_its_answer_has_null() -> None:
