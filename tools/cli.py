@@ -25,7 +25,7 @@ COMMANDS: Final = {
     "sources": "Make the keys that sign events.",
     "event": "Send signed events.",
     "runs": "List, show, follow, cancel, retry and reconcile runs.",
-    "holds": "Set and release the holds of admission and execution.",
+    "holds": "Show, set and release the holds of admission and execution.",
     "join": "Join a founder as a node.",
     "joins": "Make join tokens, and list, approve, reject and follow joins.",
     "install": "Configure a machine, start its install and follow it.",

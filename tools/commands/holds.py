@@ -1,4 +1,4 @@
-"""`gatehouse holds`: sets and releases the holds of admission and execution over HTTP, as the operator."""
+"""`gatehouse holds`: shows, sets and releases the holds of admission and execution over HTTP, as the operator."""
 
 from __future__ import annotations
 
@@ -13,6 +13,18 @@ from tools.state import DEFAULT_FOLDER
 app = group()
 
 ReasonOption = Annotated[str, typer.Option(help="Why, for the audit chain; 1 to 256 characters.")]
+
+
+@app.command()
+def show(
+    *,
+    state: StateOption = DEFAULT_FOLDER,
+    config: ConfigOption = None,
+    url: UrlOption = None,
+    machine: Machine = False,
+) -> None:
+    """Show both holds."""
+    _show(operator(state, config, url).ask("GET", "/v1/doctor")["holds"], machine)
 
 
 @app.command("set")

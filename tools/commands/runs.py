@@ -18,6 +18,8 @@ from tools.state import DEFAULT_FOLDER
 
 app = group()
 
+# As storage has them; to import it would take this command longer than the rest of it.
+STATES: Final = "admitted, running, waiting, uncertain, completed, failed, cancelled"
 # Between two looks at a run that is followed.
 PAUSE_SECONDS: Final = 1.0
 # A connection may take so long to give a receipt, and a little more goes by around it.
@@ -34,7 +36,7 @@ def list_runs(
     config: ConfigOption = None,
     url: UrlOption = None,
     limit: Annotated[int, typer.Option(min=1, max=100, help="How many at most.")] = 20,
-    run_state: Annotated[str | None, typer.Option(metavar="STATE", help="Only runs in this state.")] = None,
+    run_state: Annotated[str | None, typer.Option(metavar="STATE", help=f"Only runs in this state: {STATES}.")] = None,
     before: Annotated[str | None, typer.Option(metavar="RUN", help="Only runs that are older than this one.")] = None,
     machine: Machine = False,
 ) -> None:

@@ -33,3 +33,10 @@ def test_each_command_calls_its_operation_and_shows_both_holds(
     assert (done.returncode, done.stdout) == (0, "admission held, execution open\n")
     assert (stand_in.seen[0].method, stand_in.seen[0].target) == ("POST", target)
     assert json.loads(stand_in.seen[0].body) == body
+
+
+def test_the_holds_are_those_that_doctor_finds(gatehouse: Command, folder: StateFolder, stand_in: StandIn) -> None:
+    stand_in.body = b'{"holds":{"admissionHeld":true,"executionHeld":true},"backlog":0}'
+    done = gatehouse("holds", "show", "--state", folder.path, "--url", stand_in.url)
+    assert (done.returncode, done.stdout) == (0, "admission held, execution held\n")
+    assert (stand_in.seen[0].method, stand_in.seen[0].target) == ("GET", "/v1/doctor")

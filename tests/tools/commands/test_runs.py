@@ -1,11 +1,14 @@
 from __future__ import annotations
 
 import json
+from typing import get_args
 
 import pytest
 
+from storage.runs import RunState
 from tests.tools.commands.conftest import Command, StandIn
 from tests.tools.commands.test_client import PROBLEM
+from tools.commands.runs import STATES
 from tools.state import StateFolder
 
 RUN = {
@@ -208,3 +211,7 @@ def test_a_missing_token_is_refused_by_its_file(gatehouse: Command, folder: Stat
     done = gatehouse("runs", "list", "--state", folder.path)
     assert done.returncode == 1
     assert "operator.token: No such file or directory" in done.stderr
+
+
+def test_the_help_of_the_list_names_the_states_that_there_are() -> None:
+    assert STATES.split(", ") == list(get_args(RunState))
