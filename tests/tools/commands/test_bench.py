@@ -14,8 +14,9 @@ from tools.commands.bench import What
 @pytest.mark.parametrize(
     ("what", "parts"),
     [
-        (What.ALL, ["admit", "join", "install"]),
+        (What.ALL, ["admit", "execution", "join", "install"]),
         (What.ADMIT, ["admit"]),
+        (What.EXECUTION, ["execution"]),
         (What.JOIN, ["join"]),
         (What.INSTALL, ["install"]),
     ],
