@@ -7,7 +7,7 @@ from typing import Final, TypeAlias
 
 from tools.lint.document import Fault
 from tools.lint.grammar import Tree
-from tools.lint.rules import examples, form, operations, problems, schemas
+from tools.lint.rules import clients, examples, form, operations, problems, schemas
 
 Rule: TypeAlias = Callable[[Tree], Iterator[Fault]]
 
@@ -52,5 +52,10 @@ STAGES: Final[tuple[Mapping[str, Rule], ...]] = (
         schemas.signed_number,
         schemas.media_schema,
         schemas.item_schema,
+        clients.distinct_name,
+        clients.derived_name,
+        clients.enum_value,
+        clients.typed_part,
+        clients.client_media,
     ),
 )

@@ -62,7 +62,7 @@ def header(tree: Tree) -> Iterator[Fault]:
             yield Fault(found.pointer, "has a const: write an enum of one value")
         bare = found.value.get("format")
         if bare in _DATES or (bare == "uuid" and node.kind == "parameter"):
-            yield Fault(found.pointer, f"has a bare format: write allOf: [{{format: {bare}}}]")
+            yield Fault(found.pointer, f"has a bare format: write allOf: [{{type: string, format: {bare}}}]")
 
 
 def object_name(tree: Tree) -> Iterator[Fault]:

@@ -10,7 +10,7 @@ LEND = "/paths/~1loans/post"
 LENDING = "/components/schemas/Lending/properties"
 ITEM = "x-item-schema: {$ref: '#/components/schemas/Loan'}"
 PAGES = "pages: {type: integer, minimum: 1, maximum: 5000}"
-LENT_AT = "schema: {type: string, allOf: [{format: date-time}]}"
+LENT_AT = "schema: {type: string, allOf: [{type: string, format: date-time}]}"
 
 
 FAULTS: Final[list[tuple[str, str, Edit]]] = [
