@@ -19,6 +19,7 @@ COMMANDS: Final = {
     "init": "Make what a first start needs in a state folder.",
     "serve": "Serve the listeners of a state folder.",
     "generate": "Make generated/ from the documents in spec/.",
+    "clients": "Make clients of the documents in spec/.",
     "check": "Find what is wrong with documents, generated code and migrations.",
     "diff": "Tell what a change of the documents breaks, and for whom.",
     "workflows": "Check, test, explain, apply and list packages of workflows.",
