@@ -8,6 +8,9 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import UNSET, Struct, UnsetType, field
 
+Time: TypeAlias = str
+"""When the change was committed, in UTC with `Z`, to the millisecond at most, no trailing zeros."""
+
 
 class Causation(Struct, frozen=True, kw_only=True):
     """
@@ -169,7 +172,7 @@ class HookEnvelope(Struct, frozen=True, kw_only=True):
     source: str
     """The product and deployment that raised the event."""
     subject: RecordSubject
-    time: str
+    time: Time
     """When the change was committed, in UTC with `Z`, to the millisecond at most, no trailing zeros."""
     type: str
     """The stable name of this kind of event."""
