@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from tools.lint.document import Fault, Pointer
-from tools.lint.grammar import Node, Tree
+from tools.lint.grammar import Tree
 
-_COMBINING: Final = ("allOf", "anyOf", "oneOf")
+_SCALARS: Final = frozenset({"string", "integer", "number", "boolean"})
+# What tells of a part which values it takes. Of a choice within it nothing is asked: each would tell a fault anew.
+_TELLING: Final = frozenset({"type", "enum", "const", "allOf", "anyOf", "oneOf"})
 # What hey-api makes of an operation's name, beside what the statuses give.
 _OPERATION_TYPES: Final = ("data", "error", "errors", "response", "responses")
 
@@ -63,14 +65,13 @@ def enum_value(tree: Tree) -> Iterator[Fault]:
 
 
 def typed_part(tree: Tree) -> Iterator[Fault]:
-    """A part of a parameter's or a header's schema says its type, too: hey-api makes `unknown` of the whole if not.
-
-    In a body it would only have a fault told twice.
-    """
-    for node in tree.every("parameter", "header"):
-        schema = tree.child(node, "schema")
-        if schema is not None:
-            yield from _untyped(tree, schema)
+    """What stands in the allOf of a text, number or boolean says its type, too: else hey-api makes `unknown` of it."""
+    for node in tree.every("schema"):
+        kinds = node.value.get("type", [])
+        if _SCALARS & ({kinds} if isinstance(kinds, str) else set(kinds)):
+            for part in tree.children(node, "allOf").values():
+                if not _TELLING & part.value.keys():
+                    yield Fault(part.pointer, "has no type")
 
 
 def client_media(tree: Tree) -> Iterator[Fault]:
@@ -105,14 +106,6 @@ def _enums(tree: Tree) -> Iterator[tuple[str, Pointer]]:
         of_member = place[:2] == ("components", "schemas") and place[3:4] == ("properties",)
         if "enum" in node.value and of_member and place[5:] in {(), ("items",)}:
             yield _folded(f"{place[2]}{place[4]}{'item' if place[5:] else ''}"), place
-
-
-def _untyped(tree: Tree, node: Node) -> Iterator[Fault]:
-    for part in (part for word in _COMBINING for part in tree.children(node, word).values()):
-        if any(word in part.value for word in _COMBINING):
-            yield from _untyped(tree, part)
-        elif not {"type", "enum", "const"} & part.value.keys():
-            yield Fault(part.pointer, "has no type")
 
 
 def _folded(name: str) -> str:
