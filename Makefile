@@ -3,7 +3,7 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help run test install generate check lint serve bench lock
+.PHONY: help run test install generate clients check lint serve bench lock
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,6 +26,9 @@ $(STAMP): requirements.lock pyproject.toml
 generate: $(STAMP) ## make generated/ from spec/
 	$(BIN)/gatehouse generate
 
+clients: $(STAMP) ## make clients of the documents in build/clients/
+	$(BIN)/gatehouse clients
+
 check: $(STAMP) ## lint, types, rooms, documents, generated code and migrations; changes nothing
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
@@ -44,6 +47,10 @@ serve: run ## the same as run
 bench: $(STAMP) ## measure against the peers and print ratios
 	$(BIN)/gatehouse bench
 
-lock: $(STAMP) ## pin what pyproject.toml asks for into requirements.lock
-	$(BIN)/pip-compile --quiet --extra dev --generate-hashes --strip-extras --allow-unsafe --no-header \
-		--no-emit-index-url --no-emit-find-links --no-emit-trusted-host --output-file requirements.lock pyproject.toml
+LOCK := $(BIN)/pip-compile --quiet --generate-hashes --strip-extras --allow-unsafe --no-header \
+	--no-emit-index-url --no-emit-find-links --no-emit-trusted-host
+
+lock: $(STAMP) ## pin what pyproject.toml and tools/clients/ ask for
+	$(LOCK) --extra dev --output-file requirements.lock pyproject.toml
+	$(LOCK) --output-file tools/clients/requirements.txt tools/clients/requirements.in
+	cd tools/clients && npm install --package-lock-only --omit-lockfile-registry-resolved --no-audit --no-fund
