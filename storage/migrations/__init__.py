@@ -16,16 +16,19 @@ HEAD: Final = "0004"
 def upgrade(url: str, *, busy_milliseconds: int = 2000) -> bool:
     """Apply what is missing, all or nothing; return whether anything was. A missing SQLite file is made.
 
-    Raises Unavailable where the database cannot be reached or another process does the same for too long, Broken where
-    the SQLite file is none.
+    Raises SchemaOutOfDate where a newer version has migrated it, Unavailable where the database cannot be reached or
+    another process does the same for too long, Broken where the SQLite file is none.
     """
     creating = engine(url, "create", busy_milliseconds=busy_milliseconds)
     try:
         with creating.connect() as connection, connection.begin():
-            if revision(connection) == HEAD:
+            found = revision(connection)
+            if found == HEAD:
                 return False
             from storage.migrations import history  # noqa: PLC0415 - see HEAD
 
+            if found is not None and found not in history.revisions():
+                raise SchemaOutOfDate(f"the database is at revision {found}, of a newer version than this one")
             history.upgrade(connection)
             return True
     except Exception as error:

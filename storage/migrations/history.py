@@ -26,6 +26,11 @@ def newest() -> str | None:
     return ScriptDirectory.from_config(_config()).get_current_head()
 
 
+def revisions() -> set[str]:
+    """Every revision that there is a migration to."""
+    return {script.revision for script in ScriptDirectory.from_config(_config()).walk_revisions()}
+
+
 def differences(connection: sa.Connection) -> list[str]:
     """How the schema of this database differs from the tables."""
     context = MigrationContext.configure(connection, opts={"compare_type": True})

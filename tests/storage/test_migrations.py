@@ -186,4 +186,6 @@ def test_a_database_of_a_later_version_is_not_used(sqlite_url: str) -> None:
         connection.execute(sa.text("UPDATE alembic_version SET version_num = '9999'"))
     with writing.connect() as connection, pytest.raises(SchemaOutOfDate, match="9999"):
         migrations.require_head(connection)
+    with pytest.raises(SchemaOutOfDate, match="9999, of a newer version"):
+        migrations.upgrade(sqlite_url)
     writing.dispose()
