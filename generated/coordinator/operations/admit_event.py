@@ -34,6 +34,32 @@ fourteen values in this order, each after its length in bytes as an unsigned 64-
 Take the HMAC-SHA-256 of that input with the key of the source (32 bytes or more). `X-Registry-Signature` is `v1=`
 and the 32 resulting bytes as base64url without padding. Sign each attempt anew: the delivery time has to be
 within 30 seconds of the server's clock, while the event itself may be of any age.
+
+**A worked example.** The key is the 47 ASCII bytes `an-example-key-that-signs-nothing-but-this-0123`, and the
+event is the first example of the body. Each line is one part of the signing input: the eight bytes of the length,
+here as hexadecimal digits, and the value. Neither the space between them nor the end of a line is part of it.
+
+```text breg-webhook-signature-v1 0000000000000003 1.0 0000000000000024 7c0f3a52-5b1e-4d7e-9a41-2f6d8c1b9e30
+0000000000000012 urn:gatehouse:demo 000000000000000f case-created-v1 0000000000000017 2026-04-15T09:30:00.25Z
+0000000000000022 urn:gatehouse:demo:case-created-v1 0000000000000001 1 0000000000000001 1 0000000000000016
+2026-04-15T09:30:01.4Z 0000000000000004 POST 0000000000000026 /v1/events/case-follow-up/case-created
+0000000000000010 application/json 0000000000000031 case-created-7c0f3a52-5b1e-4d7e-9a41-2f6d8c1b9e30
+000000000000015f
+{"causation":{"hop":0,"root":"7c0f3a52-5b1e-4d7e-9a41-2f6d8c1b9e30"},"data":{"caseId":"C-2026-0417"},"dataschema":"urn:gatehouse:demo:case-created-v1","id":"7c0f3a52-5b1e-4d7e-9a41-2f6d8c1b9e30","source":"urn:gatehouse:demo","subject":{"recordReference":"case/C-2026-0417","recordRevision":1},"time":"2026-04-15T09:30:00.25Z","type":"case-created-v1"}
+```
+
+These are 748 bytes, of which the first 64 are
+
+```text 627265672d776562686f6f6b2d7369676e61747572652d763100000000000000
+03312e30000000000000002437633066336135322d356231652d346437652d39 ```
+
+and whose SHA-256 is `73f07aa2349d424cfc2143ed5e6826ca36a45154525928492f071eb29504ed98`. The HMAC-SHA-256 of all
+of them gives
+
+```text X-Registry-Signature: v1=VjC3TMgvhAu_biQn28rxAGia7sNsGxHbu3eI1Dd5kN0 ```
+
+That delivery is of the past and its key is no source's, so a server refuses it: `gatehouse event send --curl`
+prints one that is signed with a source's key, and whose headers can be tried here within 30 seconds.
 """
 
 from __future__ import annotations
