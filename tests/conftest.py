@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.support import recording
 from tests.support.gatehouse import Gatehouse, NewServer
 
 
@@ -17,6 +18,75 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
     report = yield
     report.sections = [(name, text.encode("utf-8", "backslashreplace").decode()) for name, text in report.sections]
     return report
+
+
+# What the processes of pytest have kept account of: of pytest-xdist's workers, or of this one alone.
+ACCOUNTS = pytest.StashKey[list[dict[str, Any]]]()
+WHOLE = pytest.StashKey[bool]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Keep account of every answer that comes over a socket."""
+    config.stash[ACCOUNTS] = []
+    recording.start()
+
+
+def pytest_deselected(items: list[pytest.Item]) -> None:
+    """Note that a run is not whole."""
+    items[0].config.stash[WHOLE] = False
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any, error: object) -> None:  # noqa: ARG001 - pytest-xdist's signature
+    """Take over what a worker has kept account of; there is none where it has crashed."""
+    account = getattr(node, "workeroutput", {}).get("answers")
+    if account is not None:
+        node.config.stash[ACCOUNTS].append(account)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Hand on what a worker has kept account of, or let a whole run fail that has not seen all of the documents."""
+    workeroutput = getattr(session.config, "workeroutput", None)
+    if workeroutput is not None:
+        workeroutput["answers"] = recording.gathered()
+        return
+    accounts = session.config.stash[ACCOUNTS]
+    if not accounts:
+        accounts.append(recording.gathered())
+    if is_whole(session.config) and session.exitstatus == pytest.ExitCode.OK and not is_covered(accounts):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """End a whole run with what of the documents was seen."""
+    accounts = config.stash[ACCOUNTS]
+    if not is_whole(config) or not accounts:
+        return
+    terminalreporter.section("contract coverage")
+    for line in recording.coverage(cells_of(accounts)).lines():
+        terminalreporter.line(line)
+    for finding in (each for account in accounts for each in account["findings"]):
+        terminalreporter.line(f"does not conform: {finding}", red=True)
+    terminalreporter.line(f"{sum(account['exchanges'] for account in accounts)} answers over sockets")
+
+
+def is_whole(config: pytest.Config) -> bool:
+    """Whether all tests were asked for."""
+    chosen = (config.option.keyword, config.option.markexpr, config.option.collectonly, config.option.lf)
+    everything = config.args_source is pytest.Config.ArgsSource.TESTPATHS
+    return everything and not any(chosen) and config.stash.get(WHOLE, True)
+
+
+def is_covered(accounts: list[dict[str, Any]]) -> bool:
+    """Whether all of the documents was seen, and nothing else."""
+    found = any(account["findings"] for account in accounts)
+    return not found and not recording.coverage(cells_of(accounts)).unseen
+
+
+def cells_of(accounts: list[dict[str, Any]]) -> list[tuple[str, ...]]:
+    """Return what was seen in all processes."""
+    return [tuple(cell) for account in accounts for cell in account["cells"]]
 
 
 @pytest.fixture(scope="session")

@@ -20,7 +20,7 @@ COMMANDS: Final = {
     "serve": "Serve the listeners of a state folder.",
     "generate": "Make generated/ from the documents in spec/.",
     "clients": "Make clients of the documents in spec/.",
-    "check": "Find what is wrong with documents, generated code and migrations.",
+    "check": "Find what is wrong with documents, generated code, migrations, traffic and servers.",
     "diff": "Tell what a change of the documents breaks, and for whom.",
     "workflows": "Check, test, explain, apply and list packages of workflows.",
     "sources": "Make the keys that sign events.",

@@ -19,7 +19,7 @@ Cause: TypeAlias = Callable[[World, str], Answer]
 
 def attempt(operation: str, machine: Machine, body: bytes | None = None, kind: str = "application/json") -> Answer:
     """Send a request of the operation that the machine serves; `body` is sent instead of a good one."""
-    path, method, content = places("installer")[operation]
+    path, method, content, _ = places("installer")[operation]
     if "requestBody" not in content:
         return machine.operate(method, path)
     return machine.operate(method, path, {"Content-Type": kind}, json.dumps(CONFIG).encode() if body is None else body)
@@ -56,7 +56,7 @@ def _malformed(world: World, _: str) -> Answer:
 
 
 def _without_code(world: World, operation: str) -> Answer:
-    path, method, _ = places("installer")[operation]
+    path, method, *_ = places("installer")[operation]
     return world.machine.ask(method, path)
 
 
@@ -70,7 +70,7 @@ def _while_one_runs(world: World, operation: str) -> Answer:
 
 
 def _while_locked(world: World, operation: str) -> Answer:
-    path, method, _ = places("installer")[operation]
+    path, method, *_ = places("installer")[operation]
     # One that no other operation's lock makes ready to be used again.
     guesser = f"127.0.0.{100 + ALL.index(operation)}"
     world.machine.lock(guesser)

@@ -157,7 +157,7 @@ def test_a_connection_without_tls_gets_no_answer(founder_machine: Machine) -> No
 
 def test_every_operation_is_on_its_listener_alone(founder_machine: Machine) -> None:
     server = founder_machine.server
-    for path, method, _ in places("installer").values():
+    for path, method, *_ in places("installer").values():
         for fields in (server.operator, founder_machine.operator):
             assert server.send(method, path, fields).outcome == (404, "request.not-found"), path
             assert server.send_join(method, path, fields).outcome == NOT_FOUND, path

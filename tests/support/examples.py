@@ -18,7 +18,7 @@ def send_example(server: Gatehouse, operation: str, changes: Mapping[str, str] |
     `changes` are values of parameters, by name, that are sent instead of the example's.
     """
     api = next(each for each in APIS if operation in places(each))
-    path, method, content = places(api)[operation]
+    path, method, content, *_ = places(api)[operation]
     values: dict[str, dict[str, str]] = {"path": {}, "query": {}, "header": {}}
     for parameter in parameters(operation, api):
         example = (changes or {}).get(parameter["name"], _text(_example(parameter, api)))

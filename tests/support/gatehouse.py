@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 import yaml
 
-from tests.support import contract, forks, packages, wire
+from tests.support import contract, forks, packages, recording, wire
 from tests.support.deliveries import Delivery
 from tests.support.forks import Process
 from tests.support.packages import Workflow
@@ -135,6 +135,8 @@ class Gatehouse:
         assert line, f"the server did not start: {self.log}"
         listeners = json.loads(line)["listeners"]
         self.control, self.installer, self.join = (listeners.get(name, "") for name in ("control", "installer", "join"))
+        for name, url in listeners.items():
+            recording.begins(_port(url), name)
 
     def ask_to_stop(self, number: int = signal.SIGTERM) -> None:
         """Send a signal, where the server runs."""
@@ -149,6 +151,8 @@ class Gatehouse:
         assert self._process.stdout is not None
         self._process.stdout.close()
         self._process = None
+        for url in (self.control, self.installer, self.join):
+            recording.ends(_port(url) if url else 0)
         return code
 
     def kill(self) -> None:

@@ -73,7 +73,9 @@ class Stream:
         assert self.head.header("Content-Type") == "text/event-stream", self.head
         self._expect(GREETING)
         self.begun = time.monotonic()
-        contract.check("GET", EVENTS, replace(self.head, body=GREETING), "installer")
+        begun = replace(self.head, body=GREETING)
+        contract.check("GET", EVENTS, begun, "installer")
+        wire.heard(begun)
 
     def __enter__(self) -> Self:
         return self

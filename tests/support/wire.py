@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import socket
 import ssl
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -11,8 +12,12 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Self, TypeAlias
 
 PATIENCE_SECONDS: Final = 30.0
+# How much of what is sent is kept until its answer has come.
+KEPT_BYTES: Final = 65_536
 
 Fields: TypeAlias = Mapping[str, str | bytes] | Sequence[tuple[str, str | bytes]]
+# What becomes of each answer that came whole: the port, the bytes that were sent for it, and the answer.
+Listening: TypeAlias = Callable[[int, bytes, "Answer"], None]
 # What is done to a connected socket before the first byte of HTTP.
 Wrap: TypeAlias = Callable[[socket.socket], socket.socket]
 
@@ -77,6 +82,16 @@ class Answer:
         return self.status, self.code
 
 
+def _unheard(_: int, __: bytes, ___: Answer) -> None:
+    pass
+
+
+class Listeners:
+    """Who is told of every answer."""
+
+    heard: Listening = staticmethod(_unheard)
+
+
 class ConnectionEnded(AssertionError):
     """The server ended the connection where an answer was to come."""
 
@@ -101,6 +116,8 @@ class Wire:
         # As every HTTP client has it: the last piece of a request does not wait for the others to be confirmed.
         connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.socket = wrap(connected)
+        self._port = port
+        self._sent = b""
         self._received = b""
 
     def __enter__(self) -> Self:
@@ -111,12 +128,21 @@ class Wire:
 
     def write(self, data: bytes) -> None:
         """Send bytes as they are."""
+        if len(self._sent) < KEPT_BYTES:
+            self._sent += data
         self.socket.sendall(data)
 
     def read(self, method: str = "GET") -> Answer:
         """Return the next answer, which is one to a request with this method."""
         head = self.read_head()
-        return head if method == "HEAD" else replace(head, body=self._body(dict(head.fields)))
+        answer = head if method == "HEAD" else replace(head, body=self._body(dict(head.fields)))
+        self.heard(answer)
+        return answer
+
+    def heard(self, answer: Answer) -> None:
+        """Tell of an answer that came whole, or of which the rest was read apart, to whoever keeps account of them."""
+        Listeners.heard(self._port, self._sent, answer)
+        self._sent = _after_the_first(self._sent)
 
     def read_head(self) -> Answer:
         """Return the next answer without its body, which may be one that `read_chunk` reads."""
@@ -192,6 +218,17 @@ def send_at_once(
         for wire, request in zip(wires, requests, strict=True):
             wire.write(request[-1:])
         return [wire.read(request.partition(b" ")[0].decode()) for wire, request in zip(wires, requests, strict=True)]
+
+
+def _after_the_first(sent: bytes) -> bytes:
+    """Return what was sent after the request that has been answered."""
+    head, end, rest = sent.partition(b"\r\n\r\n")
+    length = re.search(rb"\r\ncontent-length: *([0-9]{1,9})(?:\r|$)", head, re.IGNORECASE)
+    if length:
+        return rest[int(length[1]) :]
+    if re.search(rb"\r\ntransfer-encoding:", head, re.IGNORECASE):
+        return rest.partition(b"\r\n0\r\n\r\n")[2]
+    return rest if end else b""
 
 
 def _bytes(text: str | bytes) -> bytes:

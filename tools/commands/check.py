@@ -1,4 +1,4 @@
-"""`gatehouse check`: finds what is wrong with the documents, the generated code and the migrations; changes nothing."""
+"""`gatehouse check`: finds what is wrong with documents, generated code, migrations, traffic and servers."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ import typer
 
 import storage.migrations
 from tools import generator, lint
+from tools.commands import traffic
 from tools.commands.terminal import Machine, RefusedError, findings, group
 from tools.generator import DocumentError
 
 app = group()
+app.command()(traffic.traffic)
 
 SpecOption = Annotated[Path, typer.Option(metavar="DIR", help="The documents.")]
 SPEC = Path("spec")
@@ -20,7 +22,7 @@ SPEC = Path("spec")
 
 @app.callback()
 def check() -> None:
-    """Find what is wrong with the documents, the generated code and the migrations."""
+    """Find what is wrong with documents, generated code, migrations, traffic and servers."""
 
 
 @app.command()

@@ -20,7 +20,8 @@ from tools.settings import LOOPBACK
 SECONDS: Final = 30.0
 
 
-def _checked(url: str | None) -> str | None:
+def checked_url(url: str | None) -> str | None:
+    """Refuse what is no URL of a server, for an option or argument."""
     try:
         usable = url is None or (urlsplit(url).scheme in ("http", "https") and httpx.URL(url).host != "")
     except (ValueError, httpx.InvalidURL):
@@ -31,7 +32,7 @@ def _checked(url: str | None) -> str | None:
 
 
 def _confidential(url: str | None) -> str | None:
-    parts = None if _checked(url) is None else httpx.URL(str(url))
+    parts = None if checked_url(url) is None else httpx.URL(str(url))
     if parts is not None and parts.scheme == "http" and not LOOPBACK.fullmatch(parts.host):
         raise typer.BadParameter("must be https://HOST:PORT: the code would go over the network as it is")
     return url
@@ -39,7 +40,9 @@ def _confidential(url: str | None) -> str | None:
 
 UrlOption = Annotated[
     str | None,
-    typer.Option("--url", metavar="URL", callback=_checked, help="The server, where not the one of the state folder."),
+    typer.Option(
+        "--url", metavar="URL", callback=checked_url, help="The server, where not the one of the state folder."
+    ),
 ]
 ConfidentialUrlOption = Annotated[
     str | None,

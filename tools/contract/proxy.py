@@ -1,0 +1,248 @@
+"""A reverse proxy that hands on what comes, as it comes, and gives each exchange to a recorder."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import socket
+import ssl
+from collections.abc import AsyncIterator, Callable, Iterator, MutableMapping
+from types import FrameType
+from typing import Any, Final, TypeAlias
+
+import httpx
+import uvicorn
+
+from tools.contract.document import EVENT_STREAM, Reply, Request
+from tools.contract.recorder import Finding, Recorder
+from tools.watcher.sse import Parser, TooLongError
+
+Scope: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Any]
+Send: TypeAlias = Callable[[dict[str, Any]], Any]
+RawFields: TypeAlias = list[tuple[bytes, bytes]]
+
+# A body beyond this is handed on like any other, and of its answer the head alone is judged.
+KEPT_BYTES: Final = 4 << 20
+CONNECT_SECONDS: Final = 10.0
+# What one connection has to itself (RFC 9110, section 7.6.1). A body that came in chunks goes on in chunks.
+_OF_A_CONNECTION: Final = frozenset(
+    (b"connection", b"keep-alive", b"proxy-connection", b"te", b"trailer", b"upgrade", b"expect")
+)
+
+
+class _Body(httpx.AsyncByteStream):
+    """A body that is handed on piece by piece, and kept as far as it is not too long."""
+
+    def __init__(self) -> None:
+        self._kept: list[bytes] | None = []
+        self._size = 0
+
+    def keep(self, piece: bytes) -> None:
+        """Take another piece."""
+        self._size += len(piece)
+        if self._size > KEPT_BYTES:
+            self._kept = None
+        if self._kept is not None and piece:
+            self._kept.append(piece)
+
+    @property
+    def content(self) -> bytes | None:
+        """All of it, None where it was too long."""
+        return None if self._kept is None else b"".join(self._kept)
+
+
+class _Uploaded(_Body):
+    def __init__(self, receive: Receive) -> None:
+        super().__init__()
+        self._receive = receive
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        more = True
+        while more:
+            event = await self._receive()
+            if event["type"] == "http.disconnect":
+                raise httpx.WriteError("the client has left")
+            self.keep(event.get("body", b""))
+            more = event.get("more_body", False)
+            if event.get("body"):
+                yield event["body"]
+
+
+class Proxy:
+    """The ASGI application; `tell` is called with each finding as soon as there is one.
+
+    `context` decides which servers an https upstream may be, and as whom it is spoken to.
+    """
+
+    def __init__(
+        self,
+        upstream: str,
+        recorder: Recorder,
+        tell: Callable[[Finding], None],
+        context: ssl.SSLContext | None = None,
+    ) -> None:
+        self._upstream = httpx.URL(upstream)
+        self._recorder = recorder
+        self._tell = tell
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=20)
+        self._transport = httpx.AsyncHTTPTransport(verify=context or False, limits=limits)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Hand on one request and its answer."""
+        query = scope["query_string"]
+        target = scope["raw_path"] + (b"?" + query if query else b"")
+        uploaded = _Uploaded(receive)
+        asked = httpx.Request(
+            scope["method"],
+            self._upstream,
+            headers=[(b"host", self._upstream.netloc), *_handed_on(scope["headers"])],
+            stream=uploaded,
+            extensions={
+                "target": self._upstream.raw_path.rstrip(b"/") + target,
+                "timeout": {"connect": CONNECT_SECONDS, "read": None, "write": None, "pool": None},
+            },
+        )
+        fields = [(name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in scope["headers"]]
+        seen = _Seen(scope["method"], target.decode("latin-1"), fields, uploaded)
+        try:
+            answer = await self._transport.handle_async_request(asked)
+        except httpx.TransportError:
+            await _refuse(send)
+            self._tell(Finding("answer", "", seen.method, seen.path, 502, "the upstream gives no answer"))
+            return
+        try:
+            await self._hand_back(answer, seen, receive, send)
+        finally:
+            await answer.aclose()
+
+    async def close(self) -> None:
+        """End the connections to the upstream."""
+        await self._transport.aclose()
+
+    async def _hand_back(self, answer: httpx.Response, seen: _Seen, receive: Receive, send: Send) -> None:
+        raw = [(name, value) for name, value in answer.headers.raw if name.lower() not in _OF_A_CONNECTION]
+        await send({"type": "http.response.start", "status": answer.status_code, "headers": raw})
+        head = Reply(answer.status_code, [(n.decode("latin-1").lower(), v.decode("latin-1")) for n, v in raw], None)
+        streamed = head.media_type == EVENT_STREAM
+        if streamed:
+            self._note(seen.request, head)
+        copying = asyncio.ensure_future(self._copy(answer, seen.request, head, send))
+        leaving = asyncio.ensure_future(_left(receive))
+        await asyncio.wait({copying, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        whole = copying.done() and not copying.cancelled() and copying.exception() is None
+        for task in (copying, leaving):
+            task.cancel()
+        copied, _ = await asyncio.gather(copying, leaving, return_exceptions=True)
+        if isinstance(copied, httpx.TransportError):
+            self._tell(Finding("answer", "", seen.method, seen.path, head.status, "the upstream cut the answer off"))
+        if not streamed:
+            body = copied.content if whole and isinstance(copied, _Body) and _readable(seen, head) else None
+            self._note(seen.request, head._replace(body=body))
+
+    async def _copy(self, answer: httpx.Response, request: Request, head: Reply, send: Send) -> _Body:
+        body, events = _Body(), Parser() if head.media_type == EVENT_STREAM else None
+        assert isinstance(answer.stream, httpx.AsyncByteStream)  # noqa: S101 - httpx has one type for both
+        async for piece in answer.stream:
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+            body.keep(piece)
+            if events is not None:
+                events = self._note_events(events, piece, request, head)
+        await send({"type": "http.response.body", "body": b""})
+        return body
+
+    def _note_events(self, parser: Parser, piece: bytes, request: Request, head: Reply) -> Parser | None:
+        try:
+            for event in parser.feed(piece):
+                for finding in self._recorder.note_event(request, head, event.data):
+                    self._tell(finding)
+        except TooLongError:
+            self._tell(Finding("answer", "", request.method, request.path, head.status, "an event is too long to read"))
+            return None
+        return parser
+
+    def _note(self, request: Request, reply: Reply) -> None:
+        for finding in (*self._recorder.note(request, reply), *self._recorder.note_request(request, reply)):
+            self._tell(finding)
+
+
+class _Seen:
+    """A request, of which the body comes in time."""
+
+    def __init__(self, method: str, target: str, fields: list[tuple[str, str]], body: _Body) -> None:
+        self.method = method
+        self.path = target.partition("?")[0]
+        self._target = target
+        self._fields = fields
+        self._body = body
+
+    @property
+    def request(self) -> Request:
+        """What has come of it so far."""
+        return Request(self.method, self._target, self._fields, self._body.content)
+
+
+class _Server(uvicorn.Server):
+    """Ends by its own signals, and lets the command go on."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Take the signals for the end as long as requests are served."""
+        numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        before = {number: signal.signal(number, self._stop) for number in numbers}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _stop(self, _: int, __: FrameType | None) -> None:
+        self.should_exit = True
+
+
+def serve(proxy: Proxy, listener: socket.socket) -> None:
+    """Serve until a signal comes; what is under way then has a second to end."""
+    config = uvicorn.Config(
+        proxy,
+        http="httptools",
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        date_header=False,
+        timeout_graceful_shutdown=1,
+    )
+
+    async def run() -> None:
+        try:
+            await _Server(config).serve([listener])
+        finally:
+            await proxy.close()
+
+    asyncio.run(run())
+
+
+def _handed_on(fields: RawFields) -> RawFields:
+    """Return a request's fields as the upstream gets them; bodies are to come as they can be read."""
+    named = {name.strip().lower() for field, value in fields if field == b"connection" for name in value.split(b",")}
+    left = _OF_A_CONNECTION | named | {b"host", b"accept-encoding"}
+    return [*((name, value) for name, value in fields if name not in left), (b"accept-encoding", b"identity")]
+
+
+def _readable(seen: _Seen, head: Reply) -> bool:
+    return seen.method != "HEAD" and (head.header("content-encoding") or "identity").lower() == "identity"
+
+
+async def _left(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _refuse(send: Send) -> None:
+    text = b"The upstream gives no answer.\n"
+    fields = [(b"content-type", b"text/plain"), (b"content-length", str(len(text)).encode())]
+    await send({"type": "http.response.start", "status": 502, "headers": fields})
+    await send({"type": "http.response.body", "body": text})
