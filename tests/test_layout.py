@@ -13,7 +13,8 @@ BY_FEATURE: Final = {
     "storage/migrations": "tests/storage/test_migrations.py",
     "tools/bench/peers": "tests/tools/bench/peers",
     "tools/clients": "tests/clients/test_makers.py",
-    "tools/contract": "tests/contract/test_schemathesis.py",
+    "tools/contract/hooks": "tests/contract/test_schemathesis.py",
+    "tools/contract/run.py": "tests/contract/test_schemathesis.py",
     "tools/diff": "tests/tools/diff",
     "tools/generator": "tests/generator",
 }

@@ -1,31 +1,29 @@
 from __future__ import annotations
 
 import contextlib
-import re
+import json
 import sqlite3
+import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
 from tests.support import failing
 from tests.support.contract import places
 from tests.support.effort import tries
-from tests.support.gatehouse import Gatehouse, NewServer
+from tests.support.gatehouse import COMMAND, Gatehouse, NewServer
 from tests.support.pretended import CALLING, leave_in_doubt, receipts_at
 from tests.support.receivers import Receiver
-from tools.contract.run import AUTHORITY_VARIABLE, CODE_VARIABLE, KEY_VARIABLE, OPERATOR_VARIABLE, Outcome, run
 
 SEEDS = range(1, 1 + tries(3, elsewhere=1))
 EXAMPLES = tries(200, elsewhere=25)
 EXAMPLES_AFTER_AN_EVENT = tries(50, elsewhere=10)
 EXAMPLES_OF_JOIN = tries(100, elsewhere=10)
 EXAMPLES_OF_INSTALLER = tries(60, elsewhere=8)
-LINKS = re.compile(r"API Links: +(\d+) covered / (\d+) selected")
-SCENARIOS = re.compile(r"Scenarios: +(\d+)")
 # An attempt ends at once, so that nothing waits long for a stream's end.
 PLAN = """
 steps:
@@ -34,19 +32,31 @@ steps:
     timeoutSeconds: 10
 """
 
-# schemathesis begins no scenario with a path that has parameters of which no operation tells, unless it knows of no
-# other: what an event leads to is therefore tried apart.
-AFTER_AN_EVENT = [
-    "--phases=stateful",
-    *(f"--include-operation-id={name}" for name in ("admitEvent", "getRun", "inspectRun")),
-]
+
+class Outcome(NamedTuple):
+    """What `gatehouse check server` made of one API: its exit code, its report, and its words for people."""
+
+    code: int
+    value: dict[str, Any]
+    text: str
+
+    @property
+    def runs(self) -> list[dict[str, Any]]:
+        """What each run of schemathesis has done."""
+        (api,) = self.value["apis"]
+        return list(api["runs"])
+
+    @property
+    def titles(self) -> set[str]:
+        """What the findings are."""
+        return {finding["title"] for finding in self.value["findings"]}
 
 
 class Trial(NamedTuple):
     """One seed, a server for each API: all of the coordinator, then what an event leads to; all of the two others."""
 
     coordinator: Gatehouse
-    of_coordinator: Future[tuple[Outcome, Outcome]]
+    of_coordinator: Future[Outcome]
     founder: Gatehouse
     of_join: Future[Outcome]
     machine: Gatehouse
@@ -71,56 +81,42 @@ def begin(new_server: NewServer, pool: ThreadPoolExecutor, seed: int, receiver: 
         leave_in_doubt(coordinator, coordinator.deliver().run)
     return Trial(
         coordinator,
-        pool.submit(try_coordinator, coordinator, seed),
+        pool.submit(try_out, coordinator, "coordinator", seed, EXAMPLES),
         founder,
-        pool.submit(run_join, founder, seed, EXAMPLES_OF_JOIN),
+        pool.submit(try_out, founder, "join", seed, EXAMPLES_OF_JOIN),
         machine,
-        pool.submit(run_installer, machine, seed, EXAMPLES_OF_INSTALLER),
+        pool.submit(try_out, machine, "installer", seed, EXAMPLES_OF_INSTALLER),
     )
 
 
-def try_coordinator(server: Gatehouse, seed: int) -> tuple[Outcome, Outcome]:
-    return (
-        run_coordinator(server, seed, EXAMPLES),
-        run_coordinator(server, seed, EXAMPLES_AFTER_AN_EVENT, *AFTER_AN_EVENT),
+def try_out(server: Gatehouse, api: str, seed: int, examples: int, *options: str) -> Outcome:
+    order = ["--state", str(server.state), "--api", api, "--seed", str(seed), "--examples", str(examples), *options]
+    done = subprocess.run(
+        [COMMAND, "check", "server", *order, "--json"],
+        env=server.environment(),
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
     )
-
-
-def run_coordinator(server: Gatehouse, seed: int, examples: int, *options: str) -> Outcome:
-    listeners = {"control": server.control}
-    secrets = {OPERATOR_VARIABLE: server.token, KEY_VARIABLE: server.key.hex()}
-    return run("coordinator", listeners, secrets, seed=seed, examples=examples, options=options)
-
-
-def run_join(server: Gatehouse, seed: int, examples: int, *options: str) -> Outcome:
-    listeners = {"control": server.control, "join": server.join}
-    secrets = {OPERATOR_VARIABLE: server.token, AUTHORITY_VARIABLE: str(server.ca_file)}
-    options = (f"--tls-verify={server.ca_file}", *options)
-    return run("join", listeners, secrets, seed=seed, examples=examples, options=options)
-
-
-def run_installer(server: Gatehouse, seed: int, examples: int, *options: str) -> Outcome:
-    listeners = {"control": server.control, "installer": server.installer}
-    secrets = {
-        OPERATOR_VARIABLE: server.token,
-        AUTHORITY_VARIABLE: str(server.ca_file),
-        CODE_VARIABLE: server.code,
-    }
-    options = (f"--tls-verify={server.ca_file}", *options)
-    return run("installer", listeners, secrets, seed=seed, examples=examples, options=options)
+    assert done.stdout, done.stderr
+    for secret in (server.token, server.code, server.key.hex()):
+        assert secret not in done.stdout + done.stderr
+    return Outcome(done.returncode, json.loads(done.stdout), done.stdout)
 
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_schemathesis_finds_nothing_in_the_coordinator(seed: int, trials: dict[int, Trial]) -> None:
     trial = trials[seed]
-    everywhere, after_an_event = trial.of_coordinator.result()
-    for outcome, examples, links in ((everywhere, EXAMPLES, 10), (after_an_event, EXAMPLES_AFTER_AN_EVENT, 2)):
-        assert outcome.sound, outcome.text
-        assert_scenarios_went_on(outcome, examples, links)
-    assert not any(everywhere.report["warnings"].values()), everywhere.text
-    assert everywhere.report["operations"]["tested"] == len(places())
-    assert everywhere.report["test_cases"]["generated"] > 15 * EXAMPLES
+    outcome = trial.of_coordinator.result()
+    assert_sound(outcome)
+    everywhere, after_an_event = outcome.runs
+    assert_scenarios_went_on(everywhere, EXAMPLES, 10)
+    assert_scenarios_went_on(after_an_event, EXAMPLES_AFTER_AN_EVENT, 2)
+    assert everywhere["warnings"] == {}
+    assert everywhere["operations"]["tested"] == len(places())
+    assert everywhere["cases"] > 15 * EXAMPLES
     assert "Traceback" not in trial.coordinator.log
 
 
@@ -128,13 +124,14 @@ def test_schemathesis_finds_nothing_in_the_coordinator(seed: int, trials: dict[i
 @pytest.mark.parametrize("seed", SEEDS)
 def test_schemathesis_finds_nothing_in_the_join_on_either_listener(seed: int, trials: dict[int, Trial]) -> None:
     outcome = trials[seed].of_join.result()
-    assert outcome.sound, outcome.text
-    assert_scenarios_went_on(outcome, EXAMPLES_OF_JOIN, 8)
-    assert not any(outcome.report["warnings"].values()), outcome.text
+    assert_sound(outcome)
+    (tried,) = outcome.runs
+    assert_scenarios_went_on(tried, EXAMPLES_OF_JOIN, 8)
+    assert tried["warnings"] == {}
     # An operation that two listeners have is tested on both.
     listeners = [name for place in places("join").values() for name in place.content["x-listeners"]]
-    assert outcome.report["operations"]["tested"] == len(listeners)
-    assert outcome.report["test_cases"]["generated"] > 10 * EXAMPLES_OF_JOIN
+    assert tried["operations"]["tested"] == len(listeners)
+    assert tried["cases"] > 10 * EXAMPLES_OF_JOIN
     assert "Traceback" not in trials[seed].founder.log
 
 
@@ -142,11 +139,12 @@ def test_schemathesis_finds_nothing_in_the_join_on_either_listener(seed: int, tr
 @pytest.mark.parametrize("seed", SEEDS)
 def test_schemathesis_finds_nothing_in_the_installer_nor_in_its_events(seed: int, trials: dict[int, Trial]) -> None:
     outcome = trials[seed].of_installer.result()
-    assert outcome.sound, outcome.text
-    assert_scenarios_went_on(outcome, EXAMPLES_OF_INSTALLER, 4)
-    assert not any(outcome.report["warnings"].values()), outcome.text
-    assert outcome.report["operations"]["tested"] == len(places("installer"))
-    assert outcome.report["test_cases"]["generated"] > 300
+    assert_sound(outcome)
+    (tried,) = outcome.runs
+    assert_scenarios_went_on(tried, EXAMPLES_OF_INSTALLER, 4)
+    assert tried["warnings"] == {}
+    assert tried["operations"]["tested"] == len(places("installer"))
+    assert tried["cases"] > 300
     assert "Traceback" not in trials[seed].machine.log
 
 
@@ -154,13 +152,18 @@ def test_schemathesis_finds_a_fault_where_there_is_one(new_server: NewServer) ->
     server = new_server(command=[sys.executable, str(Path(failing.__file__)), "doctor,report_join_events"])
     server.start()
     with ThreadPoolExecutor(2) as pool:
-        outcomes = (
-            pool.submit(run_coordinator, server, 1, 5, "--include-operation-id=doctor"),
-            pool.submit(run_join, server, 1, 5, "--include-operation-id=reportJoinEvents", "--phases=examples"),
-        )
-    for outcome in (each.result() for each in outcomes):
-        assert not outcome.sound
-        assert {failure["title"] for failure in outcome.report["failures"]} == {"Server error"}
+        trials = [
+            (name, pool.submit(try_out, server, api, 1, 5, "--operation", name, *options))
+            for api, name, *options in (
+                ("coordinator", "doctor", "--phase", "fuzzing"),
+                ("join", "reportJoinEvents", "--phase", "examples"),
+            )
+        ]
+    for name, trial in trials:
+        outcome = trial.result()
+        assert outcome.code == 1
+        assert outcome.titles == {"Server error"}
+        assert [finding["operations"] for finding in outcome.value["findings"]] == [[name]]
 
 
 def test_schemathesis_finds_an_event_that_its_document_does_not_have(trials: dict[int, Trial]) -> None:
@@ -170,14 +173,16 @@ def test_schemathesis_finds_an_event_that_its_document_does_not_have(trials: dic
     with contextlib.closing(sqlite3.connect(trial.machine.state / "gatehouse.db")) as database, database:
         database.execute("UPDATE install_events SET body = '{}'")
     trial.machine.start()
-    outcome = run_installer(trial.machine, 1, 5, "--include-operation-id=streamInstallEvents", "--phases=examples")
-    assert {failure["title"] for failure in outcome.report["failures"]} == {"SSE event payload violates content schema"}
+    outcome = try_out(trial.machine, "installer", 1, 5, "--operation", "streamInstallEvents", "--phase", "examples")
+    assert outcome.code == 1
+    assert outcome.titles == {"SSE event payload violates content schema"}
 
 
-def assert_scenarios_went_on(outcome: Outcome, examples: int, links: int) -> None:
+def assert_sound(outcome: Outcome) -> None:
+    assert (outcome.code, outcome.value["findings"]) == (0, []), outcome.text
+
+
+def assert_scenarios_went_on(tried: dict[str, Any], examples: int, links: int) -> None:
     """Where a scenario goes another way when it is tried again, the phase ends and says nothing of it."""
-    followed, scenarios = LINKS.search(outcome.text), SCENARIOS.search(outcome.text)
-    assert followed
-    assert scenarios
-    assert int(followed[1]) >= links, outcome.text
-    assert int(scenarios[1]) >= examples, outcome.text
+    assert tried["links"] >= links, tried
+    assert tried["scenarios"] >= examples, tried

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
@@ -121,8 +121,8 @@ class Document:
 
     def check(self) -> None:
         """Raise UnusableDocumentError where the document breaks the rules of OpenAPI."""
-        _ = self._openapi
         list(self.cells())
+        _ = self._openapi
 
     def resolved(self, part: Mapping[str, Any]) -> Mapping[str, Any]:
         """Follow references within the document to what they mean."""
@@ -259,6 +259,11 @@ class Document:
         paths = {urlsplit(str(server.get("url", ""))).path.rstrip("/") for server in servers}
         return tuple(sorted({each for each in paths if "{" not in each} | {""}, key=len, reverse=True))
 
+    def _media_types(self) -> Iterator[str]:
+        for place in self.places:
+            for part in (place.content.get("requestBody", {}), *place.content.get("responses", {}).values()):
+                yield from self.resolved(part).get("content", ())
+
     @cached_property
     def _openapi(self) -> OpenAPI:
         # Where a server is reached has no part in what it says.
@@ -272,15 +277,14 @@ class Document:
         }
         content = {**self.content, "servers": [{"url": _HOST}], "paths": paths}
         # Without a deserializer for it openapi-core refuses every problem, also those that are right.
-        deserializers: dict[str, Any] = {
-            PROBLEM: json.loads,
-            "application/yaml": yaml.safe_load,
-            EVENT_STREAM: bytes.decode,
-        }
+        readers = {media.partition(";")[0].strip().lower(): _reader(media) for media in self._media_types()}
+        deserializers = {media: reader for media, reader in readers.items() if reader is not None}
         try:
             return OpenAPI.from_dict(content, config=Config(extra_media_type_deserializers=deserializers))
         except OpenAPIValidationError as error:
-            raise UnusableDocumentError(f"{self.name} is not valid at {error.json_path}: {error.message}") from None
+            raise UnusableDocumentError(
+                f"{self.name} is not valid at {error.json_path}: {error.message.splitlines()[0]}"
+            ) from None
         except (OpenAPIError, Unresolvable) as error:
             raise UnusableDocumentError(f"{self.name} cannot be read: {error}") from None
 
@@ -313,7 +317,7 @@ class Document:
     def _item_validator(self, place: Place) -> jsonschema_rs.Draft202012Validator | None:
         found = self.response(place, 200)
         media = {} if found is None else found[1].get("content", {}).get(EVENT_STREAM, {})
-        item = media.get("x-item-schema", media.get("itemSchema"))
+        item = media.get("x-item-schema")
         if item is None:
             return None
         schema = {"components": self.content.get("components", {}), **item}
@@ -355,6 +359,16 @@ def read(file: Path) -> Document:
     document = Document(file.stem, content)
     document.check()
     return document
+
+
+def _reader(media: str) -> Callable[[bytes], Any] | None:
+    """Return what makes a value of a body; of some there is none but its bytes."""
+    named = media.partition(";")[0].strip().lower()
+    if named.endswith(("/json", "+json")):
+        return json.loads
+    if named.endswith(("yaml", "+yaml")):
+        return yaml.safe_load
+    return bytes.decode if named.startswith("text/") else None
 
 
 def _headers(response: Mapping[str, Any]) -> list[str]:
