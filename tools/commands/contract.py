@@ -238,7 +238,8 @@ def _found(api: str, outcome: Outcome) -> Iterator[dict[str, Any]]:
         }
     for each in outcome.report["errors"]:
         yield {"api": api, "title": each["title"], "severity": "error", "count": each["count"], "operations": []}
-    if not outcome.report["complete"]:
+    operations = outcome.report["operations"]
+    if not outcome.report["complete"] or not operations or not operations["tested"]:
         yield {"api": api, "title": "Not everything was tried", "severity": "error", "count": 1, "operations": []}
 
 

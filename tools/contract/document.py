@@ -94,7 +94,7 @@ class Reply(NamedTuple):
         if self.media_type != PROBLEM or self.body is None:
             return ""
         try:
-            problem = json.loads(self.body)
+            problem = _json(self.body)
         except ValueError:
             return ""
         return str(problem.get("code", "")) if isinstance(problem, dict) else ""
@@ -224,7 +224,7 @@ class Document:
         if validator is None:
             return None
         try:
-            value = json.loads(data)
+            value = _json(data)
         except ValueError:
             return "the data of an event is no JSON"
         error = next(validator.iter_errors(value), None)
@@ -365,10 +365,25 @@ def _reader(media: str) -> Callable[[bytes], Any] | None:
     """Return what makes a value of a body; of some there is none but its bytes."""
     named = media.partition(";")[0].strip().lower()
     if named.endswith(("/json", "+json")):
-        return json.loads
-    if named.endswith(("yaml", "+yaml")):
-        return yaml.safe_load
+        return _json
+    if named.endswith(("/yaml", "+yaml")):
+        return _yaml
     return bytes.decode if named.startswith("text/") else None
+
+
+def _json(body: bytes | str) -> Any:
+    """Read JSON; raises ValueError, also where it is too deep."""
+    try:
+        return json.loads(body)
+    except RecursionError:
+        raise ValueError("too deep") from None
+
+
+def _yaml(body: bytes) -> Any:
+    try:
+        return yaml.safe_load(body)
+    except (yaml.YAMLError, RecursionError):
+        raise ValueError("no YAML") from None
 
 
 def _headers(response: Mapping[str, Any]) -> list[str]:

@@ -7,6 +7,7 @@ import contextlib
 import signal
 import socket
 import ssl
+import threading
 from collections.abc import AsyncIterator, Callable, Iterator, MutableMapping
 from types import FrameType
 from typing import Any, Final, TypeAlias
@@ -26,6 +27,7 @@ RawFields: TypeAlias = list[tuple[bytes, bytes]]
 # A body beyond this is handed on like any other, and of its answer the head alone is judged.
 KEPT_BYTES: Final = 4 << 20
 CONNECT_SECONDS: Final = 10.0
+STOPPING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # What one connection has to itself (RFC 9110, section 7.6.1). A body that came in chunks goes on in chunks.
 _OF_A_CONNECTION: Final = frozenset(
     (b"connection", b"keep-alive", b"proxy-connection", b"te", b"trailer", b"upgrade", b"expect")
@@ -183,14 +185,40 @@ class _Seen:
         return Request(self.method, self._target, self._fields, self._body.content)
 
 
-class _Server(uvicorn.Server):
-    """Ends by its own signals, and lets the command go on."""
+class Server(uvicorn.Server):
+    """Serves a proxy; what is under way at the end has a second for its own."""
+
+    def __init__(self, proxy: Proxy) -> None:
+        self._proxy = proxy
+        config = uvicorn.Config(
+            proxy,
+            http="httptools",
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            date_header=False,
+            timeout_graceful_shutdown=1,
+        )
+        super().__init__(config)
+
+    def run(self, sockets: list[socket.socket] | None = None) -> None:
+        """Serve until `should_exit`, which a signal sets where this is the main thread."""
+        asyncio.run(self._serve_to_its_end(sockets))
+
+    async def _serve_to_its_end(self, sockets: list[socket.socket] | None) -> None:
+        try:
+            await self.serve(sockets)
+        finally:
+            await self._proxy.close()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Take the signals for the end as long as requests are served."""
-        numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-        before = {number: signal.signal(number, self._stop) for number in numbers}
+        """Take the signals for the end, so that the command goes on after it."""
+        main = threading.current_thread() is threading.main_thread()
+        before = {number: signal.signal(number, self._stop) for number in STOPPING} if main else {}
         try:
             yield
         finally:
@@ -199,30 +227,6 @@ class _Server(uvicorn.Server):
 
     def _stop(self, _: int, __: FrameType | None) -> None:
         self.should_exit = True
-
-
-def serve(proxy: Proxy, listener: socket.socket) -> None:
-    """Serve until a signal comes; what is under way then has a second to end."""
-    config = uvicorn.Config(
-        proxy,
-        http="httptools",
-        ws="none",
-        lifespan="off",
-        log_config=None,
-        access_log=False,
-        proxy_headers=False,
-        server_header=False,
-        date_header=False,
-        timeout_graceful_shutdown=1,
-    )
-
-    async def run() -> None:
-        try:
-            await _Server(config).serve([listener])
-        finally:
-            await proxy.close()
-
-    asyncio.run(run())
 
 
 def _handed_on(fields: RawFields) -> RawFields:

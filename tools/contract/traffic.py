@@ -12,7 +12,7 @@ import httpx
 
 from tools.contract.document import APIS, UnusableDocumentError, own, read
 from tools.contract.house import ListenerName
-from tools.contract.proxy import Proxy, serve
+from tools.contract.proxy import Proxy, Server
 from tools.contract.recorder import Finding, Recorder
 from tools.settings import Bind
 
@@ -59,5 +59,5 @@ def run(
     family = socket.AF_INET6 if ":" in listen.host else socket.AF_INET
     with socket.create_server((listen.host, listen.port), family=family, backlog=1024) as opened:
         ready(f"http://{Bind(listen.host, opened.getsockname()[1])}")
-        serve(Proxy(upstream, recorder, note, context), opened)
+        Server(Proxy(upstream, recorder, note, context)).run([opened])
     return len(found)

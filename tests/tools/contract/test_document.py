@@ -126,7 +126,9 @@ def test_the_data_of_an_event_is_judged_where_the_document_says_what_it_is() -> 
         ({"openapi": "3.1.0", "info": {"title": "x", "version": "1"}}, "no paths"),
         ({name: part for name, part in CONTENT.items() if name != "info"}, "not valid"),
         (changed("/books", "get", responses={"200": {"$ref": "other.yaml#/a"}}), "another file"),
-        (changed("/books", "get", responses={"200": {"$ref": "#/components/a"}}), "cannot be read"),
+        (changed("/books", "get", responses={"200": {"$ref": "#/components/a"}}), "not there"),
+        (CONTENT | {"components": {"schemas": {"Problem": {"$ref": "#/nowhere"}}}}, "not there"),
+        (CONTENT | {"components": {"schemas": {"Other": {"$ref": "#/nowhere"}, "Problem": {}}}}, "cannot be read"),
     ],
 )
 def test_a_file_that_is_no_usable_document_is_refused(content: Any, told: str, tmp_path: Path) -> None:
@@ -148,6 +150,13 @@ def test_a_file_that_is_no_yaml_is_refused_and_a_good_one_bears_its_name(tmp_pat
 
 def test_gatehouse_s_own_documents_are_read() -> None:
     assert {place.name for place in own("installer").places} >= {"getConfig", "streamInstallEvents"}
+
+
+@pytest.mark.parametrize("body", [b"[" * 100_000, b"\xff", b"[1"])
+def test_a_body_that_nobody_can_read_is_a_fault_like_any_other(body: bytes) -> None:
+    reply = answered(200, body, x_total="1")
+    assert LIBRARY.faults_of_reply(place("listBooks"), reply) != []
+    assert answered(400, body, PROBLEM).code == ""
 
 
 def test_a_document_that_is_not_checked_tells_of_a_reference_when_it_is_followed() -> None:
