@@ -20,73 +20,60 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
     return report
 
 
-# What the processes of pytest have kept account of: of pytest-xdist's workers, or of this one alone.
-ACCOUNTS = pytest.StashKey[list[dict[str, Any]]]()
-WHOLE = pytest.StashKey[bool]()
+# What the processes of pytest have kept account of: pytest-xdist's workers, or this one alone.
+GATHERED = pytest.StashKey[list[recording.Gathered]]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Keep account of every answer that comes over a socket."""
-    config.stash[ACCOUNTS] = []
+    config.stash[GATHERED] = []
     recording.start()
-
-
-def pytest_deselected(items: list[pytest.Item]) -> None:
-    """Note that a run is not whole."""
-    items[0].config.stash[WHOLE] = False
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any, error: object) -> None:  # noqa: ARG001 - pytest-xdist's signature
     """Take over what a worker has kept account of; there is none where it has crashed."""
-    account = getattr(node, "workeroutput", {}).get("answers")
-    if account is not None:
-        node.config.stash[ACCOUNTS].append(account)
+    gathered = getattr(node, "workeroutput", {}).get("answers")
+    if gathered is not None:
+        node.config.stash[GATHERED].append(recording.Gathered(**gathered))
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Hand on what a worker has kept account of, or let a whole run fail that has not seen all of the documents."""
-    workeroutput = getattr(session.config, "workeroutput", None)
+    gathered, config = recording.ACCOUNT.gathered(), session.config
+    workeroutput = getattr(config, "workeroutput", None)
     if workeroutput is not None:
-        workeroutput["answers"] = recording.gathered()
+        workeroutput["answers"] = gathered._asdict()
         return
-    accounts = session.config.stash[ACCOUNTS]
-    if not accounts:
-        accounts.append(recording.gathered())
-    if is_whole(session.config) and session.exitstatus == pytest.ExitCode.OK and not is_covered(accounts):
+    parts = config.stash[GATHERED]
+    if not parts:
+        parts.append(gathered)
+    if is_whole(config) and session.exitstatus == pytest.ExitCode.OK and not recording.Total(parts).whole:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, exitstatus: pytest.ExitCode, config: pytest.Config
+) -> None:
     """End a whole run with what of the documents was seen."""
-    accounts = config.stash[ACCOUNTS]
-    if not is_whole(config) or not accounts:
+    if not is_whole(config) or exitstatus not in {pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED}:
         return
+    parts = config.stash[GATHERED]
+    total = recording.Total(parts)
     terminalreporter.section("contract coverage")
-    for line in recording.coverage(cells_of(accounts)).lines():
+    for line in total.coverage.lines():
         terminalreporter.line(line)
-    for finding in (each for account in accounts for each in account["findings"]):
+    for finding in total.findings:
         terminalreporter.line(f"does not conform: {finding}", red=True)
-    terminalreporter.line(f"{sum(account['exchanges'] for account in accounts)} answers over sockets")
+    terminalreporter.line(f"{total.answers} answers over sockets, {len(total.findings)} that do not conform")
 
 
 def is_whole(config: pytest.Config) -> bool:
     """Whether all tests were asked for."""
-    chosen = (config.option.keyword, config.option.markexpr, config.option.collectonly, config.option.lf)
+    chosen = ("keyword", "markexpr", "deselect", "ignore", "ignore_glob", "lf", "stepwise", "maxfail", "collectonly")
     everything = config.args_source is pytest.Config.ArgsSource.TESTPATHS
-    return everything and not any(chosen) and config.stash.get(WHOLE, True)
-
-
-def is_covered(accounts: list[dict[str, Any]]) -> bool:
-    """Whether all of the documents was seen, and nothing else."""
-    found = any(account["findings"] for account in accounts)
-    return not found and not recording.coverage(cells_of(accounts)).unseen
-
-
-def cells_of(accounts: list[dict[str, Any]]) -> list[tuple[str, ...]]:
-    """Return what was seen in all processes."""
-    return [tuple(cell) for account in accounts for cell in account["cells"]]
+    return everything and not any(config.getoption(name) for name in chosen)
 
 
 @pytest.fixture(scope="session")

@@ -136,7 +136,7 @@ class Gatehouse:
         listeners = json.loads(line)["listeners"]
         self.control, self.installer, self.join = (listeners.get(name, "") for name in ("control", "installer", "join"))
         for name, url in listeners.items():
-            recording.begins(_port(url), name)
+            recording.ACCOUNT.begins(_port(url), name)
 
     def ask_to_stop(self, number: int = signal.SIGTERM) -> None:
         """Send a signal, where the server runs."""
@@ -152,7 +152,7 @@ class Gatehouse:
         self._process.stdout.close()
         self._process = None
         for url in (self.control, self.installer, self.join):
-            recording.ends(_port(url) if url else 0)
+            recording.ACCOUNT.ends(_port(url) if url else 0)
         return code
 
     def kill(self) -> None:

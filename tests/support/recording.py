@@ -1,14 +1,15 @@
 """Keeps account of every answer that came over a socket from a server of the tests, in one process of pytest.
 
 Each counts as seen. Of those that are alike (operation, status, code, header names, and the form of the body) the first
-is held to the document here; what a test itself asks of an answer is beside that.
+is held to the schemas here; what a test itself asks of an answer is beside that.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
 from tests.support.contract import APIS, ListenerName, own_document
 from tests.support.wire import Answer, Listeners
@@ -16,48 +17,70 @@ from tools.contract.coverage import Coverage
 from tools.contract.document import Cell, Reply, Request
 from tools.contract.recorder import Recorder, shape_of
 
-_listening: Final[dict[int, ListenerName]] = {}
-_recorders: Final[dict[ListenerName, Recorder]] = {}
-_findings: Final[list[str]] = []
+
+class Gathered(NamedTuple):
+    """What was met and found, in plain values that one process can hand to another."""
+
+    cells: list[tuple[str, ...]]
+    findings: list[str]
+    answers: int
 
 
-def begins(port: int, listener: ListenerName) -> None:
-    """Take what comes from a port for that listener's answers."""
-    _listening[port] = listener
+class Account:
+    """Who listens on which port, and what has come from there."""
+
+    def __init__(self) -> None:
+        self._listening: dict[int, ListenerName] = {}
+        self._recorders: dict[ListenerName, Recorder] = {}
+        self._findings: list[str] = []
+
+    def begins(self, port: int, listener: ListenerName) -> None:
+        """Take what comes from a port for that listener's answers."""
+        self._listening[port] = listener
+
+    def ends(self, port: int) -> None:
+        """Take what comes from a port for nobody's answers."""
+        self._listening.pop(port, None)
+
+    def heard(self, port: int, sent: bytes, answer: Answer) -> None:
+        """Take an answer to what was sent to a port."""
+        listener, request = self._listening.get(port), _request(sent)
+        if listener is None or request is None:
+            return
+        if listener not in self._recorders:
+            self._recorders[listener] = Recorder([own_document(api) for api in APIS], listener, alike=_alike)
+        reply = Reply(answer.status, answer.fields, answer.body)
+        for finding in self._recorders[listener].note(request, reply):
+            self._findings.append(f"{finding} [{os.environ.get('PYTEST_CURRENT_TEST', 'between tests')}]")
+
+    def gathered(self) -> Gathered:
+        """Return what has come of it."""
+        cells: set[Cell] = set().union(*(each.met for each in self._recorders.values()))
+        answers = sum(each.exchanges for each in self._recorders.values())
+        return Gathered([tuple(cell) for cell in cells], self._findings, answers)
 
 
-def ends(port: int) -> None:
-    """Take what comes from a port for nobody's answers."""
-    _listening.pop(port, None)
+ACCOUNT: Final = Account()
 
 
 def start() -> None:
     """Keep account of answers from now on."""
-    Listeners.heard = staticmethod(_heard)
+    Listeners.heard = ACCOUNT.heard
 
 
-def gathered() -> dict[str, Any]:
-    """Return what was met and found in this process, in plain values that one process can hand to another."""
-    cells = [tuple(cell) for cell in set().union(*(each.met for each in _recorders.values()))]
-    exchanges = sum(each.exchanges for each in _recorders.values())
-    return {"cells": cells, "findings": _findings, "exchanges": exchanges}
+class Total:
+    """What several processes have gathered, against all that the documents promise."""
 
+    def __init__(self, parts: Sequence[Gathered]) -> None:
+        self.findings = [finding for part in parts for finding in part.findings]
+        self.answers = sum(part.answers for part in parts)
+        met = {Cell(*cell) for part in parts for cell in part.cells}
+        self.coverage = Coverage((cell for api in APIS for cell in own_document(api).cells()), met)
 
-def coverage(cells: list[tuple[str, ...]]) -> Coverage:
-    """Hold what was met in all processes to all that the documents promise."""
-    return Coverage((cell for api in APIS for cell in own_document(api).cells()), {Cell(*each) for each in cells})
-
-
-def _heard(port: int, sent: bytes, answer: Answer) -> None:
-    listener = _listening.get(port)
-    request = _request(sent)
-    if listener is None or request is None:
-        return
-    if listener not in _recorders:
-        _recorders[listener] = Recorder([own_document(api) for api in APIS], listener, alike=_alike)
-    reply = Reply(answer.status, answer.fields, answer.body)
-    for finding in _recorders[listener].note(request, reply):
-        _findings.append(f"{finding} [{os.environ.get('PYTEST_CURRENT_TEST', 'between tests')}]")
+    @property
+    def whole(self) -> bool:
+        """Whether all of the documents was seen, and nothing else."""
+        return not self.findings and not self.coverage.unseen
 
 
 def _request(sent: bytes) -> Request | None:
