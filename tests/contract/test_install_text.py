@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import pytest
 
-from tests.contract.test_docs import FLAGS
+from tests.support.browser import FLAGS
 from tests.support.effort import in_ci_alone
 from tests.support.gatehouse import wait_for
 from tests.support.installs import COMMENT, EVENTS, GREETING, Event, Machine, logged
