@@ -209,9 +209,8 @@ def relay(machine: Machine, before: int) -> Iterator[Relay]:
 @in_ci_alone
 @needs("chromium")
 def test_a_browsers_event_source_reads_the_events_back(relay: Relay, events: list[Event], tmp_path: Path) -> None:
-    flags = [flag for flag in FLAGS if flag != "--dump-dom" and not flag.startswith("--virtual-time")]
     with subprocess.Popen(
-        ["chromium", *flags, "--remote-debugging-port=0", f"--user-data-dir={tmp_path}", relay.url],
+        ["chromium", *FLAGS, "--remote-debugging-port=0", f"--user-data-dir={tmp_path}", relay.url],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     ) as browser:
