@@ -9,5 +9,6 @@ def alive(pid: int) -> bool:
     """Whether a process runs; one that has ended and is not yet waited for does not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] != "Z"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
+        # The latter comes of one that ends between the opening and the reading.
         return False

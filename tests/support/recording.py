@@ -84,10 +84,11 @@ class Total:
 
 
 def _request(sent: bytes) -> Request | None:
-    """Read the first line of a request; None where it is none of HTTP/1.1."""
+    """Read the first line of a request; None where it is none of HTTP/1.1, which no operation has to do with."""
     with contextlib.suppress(ValueError):
-        method, target, version = sent.partition(b"\r\n")[0].decode("ascii").split(" ")
-        if version.startswith("HTTP/1.") and target.startswith("/"):
+        head = sent.partition(b"\r\n\r\n")[0]
+        method, target, version = head.partition(b"\r\n")[0].decode("ascii").split(" ")
+        if version.startswith("HTTP/1.") and target.startswith("/") and b"\r\nhost:" in head.lower():
             return Request(method, target, (), None)
     return None
 

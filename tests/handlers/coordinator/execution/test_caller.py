@@ -223,7 +223,7 @@ async def test_an_answer_that_does_not_come_is_waited_for_so_long_and_no_longer(
     caller: Caller, pieces: tuple[bytes, ...]
 ) -> None:
     async with serving(*pieces, then="wait") as raw:
-        assert await sent(caller, raw, timeoutSeconds=0.3) == Unanswered()
+        assert await sent(caller, raw, timeoutSeconds=0.8) == Unanswered()
         await raw.ended.wait()
 
 
@@ -234,7 +234,7 @@ async def test_an_answer_that_does_not_come_is_waited_for_so_long_and_no_longer(
 )
 async def test_an_answer_that_trickles_wins_no_time(caller: Caller, pieces: tuple[bytes, ...]) -> None:
     async with serving(*pieces, then="repeat", pause=0.01) as raw:
-        assert await sent(caller, raw, timeoutSeconds=0.3) == Unanswered()
+        assert await sent(caller, raw, timeoutSeconds=0.8) == Unanswered()
         await raw.ended.wait()
 
 
