@@ -13,6 +13,7 @@ import rfc8785
 from handlers.coordinator.signature import sign
 from tests.support.browser import Browser
 from tests.support.contract import parameters, places
+from tests.support.effort import in_ci_alone
 from tests.support.gatehouse import Gatehouse
 from tests.support.programs import needs
 from tests.support.wire import message, send
@@ -133,6 +134,7 @@ def try_out(browser: Browser, tag: str, operation: str) -> int:
     return int(browser.text(f"{block} .live-responses-table .response .response-col_status").split()[-1])
 
 
+@in_ci_alone
 @needs("chromium")
 def test_a_browser_without_internet_renders_the_document_as_openapi_3_1(server: Gatehouse, browser: Browser) -> None:
     browser.open(f"{server.control}/docs#/events/admitEvent")
@@ -145,6 +147,7 @@ def test_a_browser_without_internet_renders_the_document_as_openapi_3_1(server: 
     assert "A worked example." in description
 
 
+@in_ci_alone
 @needs("chromium")
 def test_an_operator_tries_the_control_listener_with_the_token(server: Gatehouse, browser: Browser) -> None:
     browser.open(f"{server.control}/docs?control")
@@ -154,6 +157,7 @@ def test_an_operator_tries_the_control_listener_with_the_token(server: Gatehouse
     assert try_out(browser, "runs", "listRuns") == 200
 
 
+@in_ci_alone
 @needs("chromium")
 def test_an_operator_tries_the_installer_listener_with_the_code(server: Gatehouse, browser: Browser) -> None:
     browser.open(f"{server.installer}/docs")
@@ -161,6 +165,7 @@ def test_an_operator_tries_the_installer_listener_with_the_code(server: Gatehous
     assert try_out(browser, "install", "getInstall") == 200
 
 
+@in_ci_alone
 @needs("chromium")
 def test_a_node_s_operator_tries_the_join_listener_with_a_token(server: Gatehouse, browser: Browser) -> None:
     browser.open(f"{server.join}/docs")

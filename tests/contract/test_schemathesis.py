@@ -3,7 +3,6 @@ from __future__ import annotations
 import contextlib
 import json
 import sqlite3
-import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -12,10 +11,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.support import failing
+from tests.support import failing, forks
 from tests.support.contract import places
-from tests.support.effort import tries
-from tests.support.gatehouse import COMMAND, Gatehouse, NewServer
+from tests.support.effort import in_ci_alone, tries
+from tests.support.gatehouse import Gatehouse, NewServer
 from tests.support.pretended import CALLING, leave_in_doubt, receipts_at
 from tests.support.receivers import Receiver
 
@@ -91,14 +90,7 @@ def begin(new_server: NewServer, pool: ThreadPoolExecutor, seed: int, receiver: 
 
 def try_out(server: Gatehouse, api: str, seed: int, examples: int, *options: str) -> Outcome:
     order = ["--state", str(server.state), "--api", api, "--seed", str(seed), "--examples", str(examples), *options]
-    done = subprocess.run(
-        [COMMAND, "check", "server", *order, "--json"],
-        env=server.environment(),
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    done = forks.run(["check", "server", *order, "--json"], environment=server.environment(), timeout=300)
     assert done.stdout, done.stderr
     for secret in (server.token, server.code, server.key.hex()):
         assert secret not in done.stdout + done.stderr
@@ -148,6 +140,7 @@ def test_schemathesis_finds_nothing_in_the_installer_nor_in_its_events(seed: int
     assert "Traceback" not in trials[seed].machine.log
 
 
+@in_ci_alone
 def test_schemathesis_finds_a_fault_where_there_is_one(new_server: NewServer) -> None:
     server = new_server(command=[sys.executable, str(Path(failing.__file__)), "doctor,report_join_events"])
     server.start()
@@ -166,6 +159,7 @@ def test_schemathesis_finds_a_fault_where_there_is_one(new_server: NewServer) ->
         assert [finding["operations"] for finding in outcome.value["findings"]] == [[name]]
 
 
+@in_ci_alone
 def test_schemathesis_finds_an_event_that_its_document_does_not_have(trials: dict[int, Trial]) -> None:
     trial = trials[SEEDS[-1]]
     trial.of_installer.result()

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from tests.support import packages
+from tests.support import executors, packages
 from tests.support.gatehouse import PATIENCE_SECONDS, Gatehouse, wait_for
 from tests.support.packages import Workflow
 
@@ -116,6 +116,8 @@ def executor(server: Gatehouse) -> int | None:
     for process in Path("/proc").glob("[0-9]*"):
         # Any of them may end meanwhile.
         with contextlib.suppress(OSError):
+            if (process / "comm").read_text().strip() == executors.name(server.pid):
+                return int(process.name)
             parent = int((process / "stat").read_text().rpartition(") ")[2].split()[1])
             if parent == server.pid and b"tools.executor" in (process / "cmdline").read_bytes():
                 return int(process.name)

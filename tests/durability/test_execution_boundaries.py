@@ -5,25 +5,23 @@ import pytest
 from tests.durability.dying import Death, Deaths
 from tests.durability.executions import for_a_person, retry, settle
 from tests.durability.kills import Errand, besieged
-from tests.support.effort import THOROUGH, in_ci_alone
+from tests.support.effort import in_ci_alone
 from tests.support.gatehouse import CARRIED_OUT, NewServer
 
 # An errand with everything in it takes up and settles eight steps, of which four are calls and dispatched in between.
 WRITES = 20
 ALL = [Death(write, when) for write in range(WRITES) for when in ("before", "after")]
-# When a booking was made, and that is not written.
-SOME = [Death(12, "before")]
 
 
+@in_ci_alone
 @pytest.mark.timeout(600)
 def test_an_executor_that_dies_at_any_write_of_its_journal_leaves_each_run_on_its_way(
     new_server: NewServer, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    planned = ALL if THOROUGH else SOME
-    deaths = Deaths(tmp_path_factory.mktemp("deaths"), planned)
+    deaths = Deaths(tmp_path_factory.mktemp("deaths"), ALL)
     with besieged(new_server(environment=CARRIED_OUT | deaths.environment), seed=1) as siege:
         # Every second name is one that gets to each step.
-        siege.admit(Errand(2 * number, "1s", orders=True) for number in range(len(planned)))
+        siege.admit(Errand(2 * number, "1s", orders=True) for number in range(len(ALL)))
         siege.prove()
     assert deaths.died()
 

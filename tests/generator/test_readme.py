@@ -93,6 +93,7 @@ def replace(file: Path, old: str, new: str) -> None:
     file.write_text(text.replace(old, new), "utf-8")
 
 
+@in_ci_alone
 @pytest.mark.timeout(300)
 @pytest.mark.skipif(WALKED, reason="whoever changed this repository has gone the walk already")
 def test_the_walk_of_the_readme_ends_where_it_says(

@@ -1,6 +1,7 @@
 """The process behind forks.py: imports what `gatehouse` needs, and then forks itself for each that is to run.
 
-A fork gets its order as JSON, and four descriptors beside it: its standard streams, and where to tell its exit code.
+A fork gets its order as JSON, and four descriptors beside it: its standard streams, and where to tell its exit code. It
+has a door of its own, where it may ask for forks as well.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import socket
 import sys
 from typing import Any, Final
 
-from tools.cli import main
+from tests.support.executors import DOOR, main
 
 # What is imported beforehand.
 _IMPORTED: Final = (
@@ -28,15 +29,16 @@ _IMPORTED: Final = (
         "tools.commands.sources",
         "tools.commands.workflows",
     ),
-    *("alembic.command", "psycopg"),
+    *("alembic.command", "psycopg", "tools.executor.child"),
 )
 _ORDER_BYTES: Final = 1 << 18
 
 
-def open_forks(door: socket.socket) -> dict[str, Any] | None:
+def open_forks(first: socket.socket) -> dict[str, Any] | None:
     """Fork as often as is asked; returns in each fork with its order, here with None once nobody asks any more."""
     poller = select.poll()
-    poller.register(door, select.POLLIN)
+    poller.register(first, select.POLLIN)
+    doors = {first.fileno(): first}
     running: dict[int, tuple[int, int]] = {}
     while True:
         for ready, _ in poller.poll():
@@ -44,26 +46,40 @@ def open_forks(door: socket.socket) -> dict[str, Any] | None:
                 poller.unregister(ready)
                 _tell_end(ready, *running.pop(ready))
                 continue
+            door = doors[ready]
             order, (stdin, stdout, stderr, told) = _received(door)
             if not order:
-                return None
+                if door is first:
+                    return None
+                poller.unregister(door)
+                doors.pop(ready).close()
+                continue
+            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             pid = os.fork()
             if pid == 0:
                 for stream, descriptor in enumerate((stdin, stdout, stderr)):
                     os.dup2(descriptor, stream)
-                door.close()
-                os.closerange(3, 1 << 16)
+                os.dup2(theirs.fileno(), DOOR, inheritable=False)
+                os.closerange(DOOR + 1, 1 << 16)
                 return dict(json.loads(order))
-            door.send(str(pid).encode())
+            with contextlib.suppress(BrokenPipeError):
+                door.send(str(pid).encode())
+            theirs.close()
             for descriptor in (stdin, stdout, stderr):
                 os.close(descriptor)
+            doors[ours.fileno()] = ours
+            poller.register(ours, select.POLLIN)
             end = os.pidfd_open(pid)
             running[end] = pid, told
             poller.register(end, select.POLLIN)
 
 
 def _received(door: socket.socket) -> tuple[bytes, list[int]]:
-    order, descriptors, *_ = socket.recv_fds(door, _ORDER_BYTES, 4)
+    try:
+        order, descriptors, *_ = socket.recv_fds(door, _ORDER_BYTES, 4)
+    except ConnectionResetError:
+        # Who was killed leaves what it has not read.
+        return b"", [-1] * 4
     return order, descriptors or [-1] * 4
 
 

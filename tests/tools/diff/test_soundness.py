@@ -122,7 +122,7 @@ def examples(in_ci: int, elsewhere: int) -> settings:
     return settings(max_examples=tries(in_ci, elsewhere), deadline=None, derandomize=True, database=None)
 
 
-@examples(4_000, 800)
+@examples(4_000, 200)
 @given(st.integers(0, 2**32))
 def test_what_is_told_as_safe_refuses_no_value_that_was_accepted(seed: int) -> None:
     random = Random(seed)
@@ -133,7 +133,7 @@ def test_what_is_told_as_safe_refuses_no_value_that_was_accepted(seed: int) -> N
     assert not (refused and is_safe(old, new)), (old, new, refused[:3])
 
 
-@examples(400, 80)
+@examples(400, 40)
 @given(st.integers(0, 2**32))
 def test_a_schema_without_a_change_has_none_and_behind_an_all_of_it_is_safe(seed: int) -> None:
     schema = made(Random(seed))
