@@ -18,11 +18,11 @@ from tests.support.gatehouse import Gatehouse, NewServer
 from tests.support.pretended import CALLING, leave_in_doubt, receipts_at
 from tests.support.receivers import Receiver
 
-SEEDS = range(1, 1 + tries(3, elsewhere=1))
-EXAMPLES = tries(200, elsewhere=25)
-EXAMPLES_AFTER_AN_EVENT = tries(50, elsewhere=10)
-EXAMPLES_OF_JOIN = tries(100, elsewhere=10)
-EXAMPLES_OF_INSTALLER = tries(60, elsewhere=8)
+SEEDS = range(1, 1 + tries(2, elsewhere=1))
+EXAMPLES = tries(100, elsewhere=12)
+EXAMPLES_AFTER_AN_EVENT = tries(25, elsewhere=10)
+EXAMPLES_OF_JOIN = tries(50, elsewhere=10)
+EXAMPLES_OF_INSTALLER = tries(30, elsewhere=8)
 # An attempt ends at once, so that nothing waits long for a stream's end.
 PLAN = """
 steps:

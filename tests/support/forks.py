@@ -1,7 +1,8 @@
 """Runs `gatehouse` in forks of one process that has imported it: what takes a second anew is there in a tenth of it.
 
-Outside CI alone: there each process starts as it does for a user. A fork is an ordinary process with its own arguments,
-environment, folder and streams; only its parent is another, which says when it has ended and how.
+In CI each server starts anew, as it does for a user, and what is run to its end is a fork there too. A fork is an
+ordinary process with its own arguments, environment, folder and streams; only its parent is another, which says when it
+has ended and how.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ def start(
     arguments: Sequence[str], *, environment: Mapping[str, str], stderr: IO[str], command: Sequence[str] = (COMMAND,)
 ) -> Process:
     """Start `command`, by default gatehouse, with a pipe for its standard output."""
-    if _anew(command, environment):
+    if THOROUGH or tuple(command) != (COMMAND,) or _anew(environment):
         return subprocess.Popen(
             [*command, *arguments], stdout=subprocess.PIPE, stderr=stderr, text=True, env=dict(environment)
         )
@@ -105,7 +106,7 @@ def run(
     timeout: float,
 ) -> subprocess.CompletedProcess[str]:
     """Run gatehouse to its end with this text as its standard input; raises TimeoutExpired."""
-    if _anew((COMMAND,), environment):
+    if _anew(environment):
         return subprocess.run(
             [COMMAND, *arguments],
             input=text,
@@ -132,11 +133,11 @@ def run(
         return subprocess.CompletedProcess([COMMAND, *arguments], code, out.read(), err.read())
 
 
-def _anew(command: Sequence[str], environment: Mapping[str, str]) -> bool:
+def _anew(environment: Mapping[str, str]) -> bool:
     def at_start(variables: Mapping[str, str]) -> dict[str, str]:
         return {name: value for name, value in variables.items() if name.startswith(_AT_START)}
 
-    return THOROUGH or tuple(command) != (COMMAND,) or at_start(environment) != at_start(os.environ)
+    return at_start(environment) != at_start(os.environ)
 
 
 def _fork(
