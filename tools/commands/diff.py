@@ -31,6 +31,8 @@ def diff(
         compared = report.compare(load(old, spec), load(new or str(spec), spec))
     except SourceError as error:
         raise RefusedError(str(error)) from None
+    except RecursionError:
+        raise RefusedError("the documents are nested too deeply to be compared") from None
     emit(machine, report.value(compared), lambda console: console.print(plain("\n".join(report.lines(compared)))))
     if not all(each.allowed for each in compared):
         raise typer.Exit(REFUSED)

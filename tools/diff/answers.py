@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from tools.diff.nodes import Node, Place
 from tools.diff.requests import item_schema, media, meeting, schema
 from tools.diff.verdicts import Notes
@@ -10,16 +12,26 @@ from tools.diff.verdicts import Notes
 def answers(old: Node, new: Node, place: Place, notes: Notes) -> None:
     """Note what differs between the answers of an operation."""
     before, after = (dict(side.each("responses")) for side in (old, new))
-    for status in before:
+    for status, answer in before.items():
         if status not in after:
-            _gone(status, place.below("responses", status), notes)
+            where = place.below("responses", status)
+            _gone(status, where, notes)
+            # Where a range or the default is still there, it tells of this status from now on.
+            instead = _meant(after, status)
+            if instead is not None:
+                _answer(answer, instead, where, notes)
     for status, answer in after.items():
         where = place.below("responses", status)
-        known = before.get(status) or before.get(f"{status[:1]}XX") or before.get("default")
+        known = before.get(status) or _meant(before, status)
         if known is None:
             notes.risky(where, f"May answer {status}, never answered before: clients may not know what to do.")
         else:
             _answer(known, answer, where, notes)
+
+
+def _meant(told: Mapping[str, Node], status: str) -> Node | None:
+    """Return the answer that tells of a status which has none of its own."""
+    return told.get(f"{status[:1]}XX") or told.get("default")
 
 
 def _gone(status: str, place: Place, notes: Notes) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from tools.diff import patterns
-from tools.diff.demands import ATOMS, NUMBERS, Bound, Demand, atoms_of, exact
+from tools.diff.demands import ATOMS, NUMBERS, Bound, Demand, atoms_of, exact, kind_of
 from tools.diff.gaps import Gap, Kind, spelled
 from tools.diff.nodes import Node, Place
 from tools.diff.sameness import equal
@@ -46,8 +46,13 @@ def _enum(first: Demand, part: Node, keyword: str, here: Place) -> Iterator[Gap]
         yield Gap(Kind.VALUES, here.below(keyword), f"values other than {spelled(named)}")
         return
     left = [value for value in values if not any(equal(value, each) for each in named)]
-    if left:
-        yield Gap(Kind.ENUM, here.below(keyword), spelled(left))
+    kinds = {kind_of(each) for each in named}
+    strange = [value for value in left if kind_of(value) not in kinds]
+    # Whoever reads one kind of value cannot read another, whether all values are known by name or not.
+    if strange:
+        yield Gap(Kind.VALUES, here.below(keyword), spelled(strange))
+    if len(strange) < len(left):
+        yield Gap(Kind.ENUM, here.below(keyword), spelled([value for value in left if kind_of(value) in kinds]))
 
 
 def _low(first: Demand, part: Node, keyword: str, here: Place) -> Iterator[Gap]:

@@ -87,6 +87,8 @@ def _parsed(name: str, text: bytes) -> Any:
     except document.UnreadableError as error:
         line, column = error.position
         raise SourceError(f"{name}:{line}:{column}: {error}") from None
+    except RecursionError:
+        raise SourceError(f"{name} is nested too deeply") from None
     version = found.root.get("openapi")
     if version is not None and not str(version).startswith(_VERSION):
         raise SourceError(f"{name} is a document of OpenAPI {version}, and 3.1 alone is compared")

@@ -95,6 +95,13 @@ class Node:
         tokens = (token.replace("~1", "/").replace("~0", "~") for token in unquote(fragment).split("/")[1:])
         return self.side.node(Place(document or self.place.document, tuple(tokens)))
 
+    @property
+    def elsewhere(self) -> bool:
+        """Whether `$ref` names a file that is not among the documents, and may be another one on each side."""
+        reference = self.get("$ref")
+        local = isinstance(reference, str) and not reference.startswith("#") and "://" not in reference
+        return local and self.target() is None
+
     def resolved(self) -> Node:
         """Follow `$ref`s to what is meant; the node itself where they lead nowhere or in a circle."""
         seen, node = {self.key}, self

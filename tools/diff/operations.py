@@ -60,7 +60,7 @@ def compare(old: Node, new: Node, findings: Findings) -> None:
             _removed(operation, moved.get(operation.name), findings)
     for key, operation in after.items():
         if key not in before:
-            Notes(findings, operation.name, "both").safe(operation.node.place, "The operation is new.")
+            _added(operation, before, findings)
     _schemes(old, new, Notes(findings, None, "request"))
     _catalogue(old, new, Notes(findings, None, "answer"))
     _calls_back(old, new, Notes(findings, None, "both"))
@@ -81,6 +81,23 @@ def _removed(old: Operation, moved: Operation | None, findings: Findings) -> Non
     if moved is not None:
         text = f"The operation is no longer here, but at {moved.method.upper()} {moved.template}."
     Notes(findings, old.name, "both").breaking(old.node.place, text)
+
+
+def _added(new: Operation, before: Named, findings: Findings) -> None:
+    notes = Notes(findings, new.name, "both")
+    notes.safe(new.node.place, "The operation is new.")
+    template = _PARAMETER.sub("{}", new.template)
+    covering = {old.template for (path, _), old in before.items() if path != template and _covers(path, template)}
+    if covering and template not in {path for path, _ in before}:
+        notes.risky(new.node.place, f"Requests to this path were for {', '.join(sorted(covering))} before.")
+
+
+def _covers(wide: str, narrow: str) -> bool:
+    """Say whether paths of the template `narrow`, or some of them, are of `wide` too."""
+    pairs = list(zip(wide.split("/"), narrow.split("/"), strict=False))
+    return wide.count("/") == narrow.count("/") and all(
+        one == other or "{}" in one or "{}" in other for one, other in pairs
+    )
 
 
 def _operation(old: Operation, new: Operation, findings: Findings) -> None:
@@ -111,12 +128,26 @@ def _listeners(old: Node, new: Node, place: Place, notes: Notes) -> None:
 
 
 def _servers(old: Operation, new: Operation, place: Place, notes: Notes) -> None:
+    if _variables(old) != _variables(new):
+        notes.risky(place, "The variables of a server differ: its address may be another one.")
     before, after = ([each.get("url") for each in side.servers.value] for side in (old, new))
     for url in before:
         if url not in after:
             notes.risky(place, f"{url} is no longer told as a server.")
     if [url for url in after if url in before] != [url for url in before if url in after]:
         notes.risky(place, "Another server is told first, which clients take.")
+
+
+def _variables(operation: Operation) -> dict[str, Any]:
+    """Return what the address of each server that has variables may be made of."""
+    return {
+        each["url"]: {
+            name: {word: variable.get(word) for word in ("enum", "default")}
+            for name, variable in each["variables"].items()
+        }
+        for each in operation.servers.value
+        if each.get("variables")
+    }
 
 
 def _schemes(old: Node, new: Node, notes: Notes) -> None:

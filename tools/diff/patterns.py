@@ -16,6 +16,8 @@ Ranges: TypeAlias = tuple[tuple[int, int], ...]
 _TOP: Final = 0x10FFFF
 # So many steps of the parts of a pattern take less than a second.
 _MOST_WORK: Final = 100_000
+_SHORT: Final = 100
+_LONGEST_PATTERN: Final = 10_000
 _LONGEST_COUNT: Final = 2_000
 
 
@@ -56,6 +58,7 @@ _SPACES: Final[Ranges] = (
     *((0x2028, 0x2029), (0x202F, 0x202F), (0x205F, 0x205F), (0x3000, 0x3000), (0xFEFF, 0xFEFF)),
 )
 _LINES: Final[Ranges] = ((10, 10), (13, 13), (0x2028, 0x2029))
+_SURROGATES: Final = range(0xD800, 0xE000)
 _CONTROLS: Final = {"n": 10, "r": 13, "t": 9, "f": 12, "v": 11, "0": 0}
 
 
@@ -67,7 +70,9 @@ def contained(narrow: Sequence[str], wide: str) -> bool | None:
     """Say whether each text that all of `narrow` take is taken by `wide`; None where it is not known."""
     try:
         left = [each for each in map(_known, narrow) if each is not None]
-        verdict = _contained(left, _parsed(wide))
+        # A step costs as much as what is left of the patterns is long.
+        weight = 1 + sum(map(len, (*narrow, wide))) // _SHORT
+        verdict = _contained(left, _parsed(wide), _MOST_WORK // weight)
     except (_UnknownError, RecursionError):
         return None
     # Without one of its patterns `narrow` takes more: only what holds then is sure.
@@ -81,7 +86,7 @@ def _known(pattern: str) -> Regex | None:
         return None
 
 
-def _contained(left: list[Regex], right: Regex) -> bool:
+def _contained(left: list[Regex], right: Regex, most_work: int) -> bool:
     samples = _samples([*left, right])
     start = (*(frozenset({each}) for each in left), frozenset({right}))
     seen, waiting, work = {start}, [start], 0
@@ -95,7 +100,7 @@ def _contained(left: list[Regex], right: Regex) -> bool:
             if all(following[:-1]) and following not in seen:
                 seen.add(following)
                 waiting.append(following)
-            if work > _MOST_WORK:
+            if work > most_work:
                 raise _UnknownError
     return True
 
@@ -178,6 +183,8 @@ class _Parser:
 
     def whole(self) -> Regex:
         """Read a whole pattern, which may match anywhere in a text unless it is anchored."""
+        if len(self.text) > _LONGEST_PATTERN:
+            raise _UnknownError
         choices = [self._anchored()]
         while self._took("|"):
             choices.append(self._anchored())
@@ -281,6 +288,9 @@ class _Parser:
             code = _CONTROLS[char]
         elif char in "xu":
             code = self._hexadecimal(2 if char == "x" else 4)
+            if code in _SURROGATES:
+                # Half a character: engines differ on what it matches.
+                raise _UnknownError
         elif char.isascii() and char.isalnum():
             raise _UnknownError
         else:

@@ -38,6 +38,8 @@ _COMPARED: Final = frozenset(
 )
 
 
+_SHOWN: Final = frozenset({"example", "examples", "const", "enum", "default"})
+_NOT_GIVEN: Final = "It refers to what is not among the documents, and is not compared."
 # What stands for something that one side lacks: null is a value of JSON.
 _ABSENT: Final = object()
 
@@ -53,14 +55,37 @@ def remainder(old: Node, new: Node, told: Iterable[Change]) -> Iterator[Change]:
     """Yield a change for each difference that stands neither in, around nor at a place that `told` names."""
     places = {change.place.pointer for change in told if change.place.document == new.place.document}
     used = [_used(old), _used(new)]
+    lost = [{node.place.pointer: node.elsewhere for node in _lost(side, ())} for side in (old, new)]
+    for pointer, elsewhere in lost[1].items():
+        if elsewhere and not _met(pointer, places):
+            yield Change(Verdict.RISKY, "both", new.place.below(*pointer, "$ref"), _NOT_GIVEN)
+            places.add(pointer)
     for difference in _differences(old.value, new.value, ()):
         pointer = difference.pointer
         # Paths come and go with their operations, all of which are told; the version is told by itself.
         if pointer == ("info", "version") or (pointer[0] == "paths" and len(pointer) <= 2):
             continue
-        if not any(pointer[: len(place)] == place[: len(pointer)] for place in places):
+        if not _met(pointer, places):
+            if any((*at, "$ref")[: len(pointer)] == pointer for each in lost for at in each):
+                yield Change(Verdict.RISKY, "both", new.place.below(*pointer), _NOT_GIVEN)
+                continue
             verdict, message = _judged(difference, any(pointer[:3] in each for each in used))
             yield Change(verdict, "both", new.place.below(*pointer), message)
+
+
+def _met(pointer: Pointer, places: Iterable[Pointer]) -> bool:
+    return any(pointer[: len(place)] == place[: len(pointer)] for place in places)
+
+
+def _lost(node: Node, way: Pointer) -> Iterator[Node]:
+    """Yield what refers to something that is not in the documents; examples are no parts of them."""
+    if isinstance(node.get("$ref"), str) and node.target() is None:
+        yield node
+    for inner in _inside(node):
+        name = inner.place.pointer[-1]
+        if name in _SHOWN and not (way and way[-1] in _NAMING):
+            continue
+        yield from _lost(inner, (*way, name))
 
 
 def _differences(old: Any, new: Any, pointer: Pointer) -> Iterator[Difference]:

@@ -105,11 +105,13 @@ def body(old: Node | None, new: Node | None, place: Place, notes: Notes) -> None
     kinds = media(old), media(new)
     for kind in kinds[0].keys() - kinds[1].keys():
         notes.breaking(place.below("content", kind), f"Bodies of type {kind} are refused, accepted before.")
-    for kind in kinds[1].keys() - kinds[0].keys():
-        notes.safe(place.below("content", kind), f"Bodies of type {kind} are accepted, too.")
-    for kind in sorted(kinds[0].keys() & kinds[1].keys()):
-        one, other = kinds[0][kind], kinds[1][kind]
+    for kind, other in sorted(kinds[1].items()):
+        # Of several ranges that a type is in, the narrowest was meant.
+        one = next((kinds[0][each] for each in (kind, f"{kind.partition('/')[0]}/*", "*/*") if each in kinds[0]), None)
         where = place.below("content", kind)
+        if one is None:
+            notes.safe(where, f"Bodies of type {kind} are accepted, too.")
+            continue
         notes.schemas(schema(one), schema(other), where.below("schema"))
         notes.schemas(item_schema(one), item_schema(other), where.below("x-item-schema"))
         if one.get("encoding") != other.get("encoding"):

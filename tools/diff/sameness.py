@@ -48,6 +48,8 @@ def _alike_at(first: Node, second: Node, name: str, seen: set[Any]) -> bool:
     one, other = _both(first, second, name)
     if name == "$ref":
         there, here = first.target(), second.target()
+        if there is None and here is None:
+            return equal(one.value, other.value) and not second.elsewhere
         return there is not None and here is not None and _alike(there, here, seen)
     if name.startswith("$dynamic"):
         return False

@@ -77,6 +77,12 @@ def test_what_is_neither_a_path_nor_a_revision_is_refused(source: str) -> None:
         load(source, SPEC)
 
 
+def test_a_document_that_is_nested_too_deeply_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "deep.json").write_text(f'{{"openapi": "3.1.0", "x-a": {"[" * 5_000}{"]" * 5_000}}}')
+    with pytest.raises(SourceError, match="too deeply"):
+        load(str(tmp_path / "deep.json"), SPEC)
+
+
 def test_a_revision_without_the_folder_is_refused() -> None:
     with pytest.raises(SourceError, match="main has no elsewhere"):
         load("main", Path("elsewhere"))

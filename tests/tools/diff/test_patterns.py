@@ -27,7 +27,9 @@ def test_patterns_that_hold_together_are_taken_together() -> None:
     assert not contained(["^a"], r"^a[\s\S]*b$")
 
 
-@pytest.mark.parametrize("odd", [r"^(?!a)", r"(a)\1", r"\bword", "[a&&b]", r"^a{1,99999}$", "a**", "(", "(^a)"])
+@pytest.mark.parametrize(
+    "odd", [r"^(?!a)", r"(a)\1", r"\bword", "[a&&b]", r"^a{1,99999}$", "a**", "(", "(^a)", r"^\ud83d"]
+)
 def test_what_is_not_regular_or_not_read_is_not_known(odd: str) -> None:
     assert contained(["a"], odd) is None
     assert contained([odd], "b") is None
