@@ -32,6 +32,10 @@ STOPPING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _OF_A_CONNECTION: Final = frozenset(
     (b"connection", b"keep-alive", b"proxy-connection", b"te", b"trailer", b"upgrade", b"expect")
 )
+# Without these nobody knows where a body ends, whoever names them.
+_FRAMING: Final = frozenset((b"content-length", b"transfer-encoding"))
+_STATUSES: Final = range(200, 600)
+_WITHOUT_BODY: Final = frozenset((204, 304))
 
 
 class _Body(httpx.AsyncByteStream):
@@ -59,17 +63,26 @@ class _Uploaded(_Body):
     def __init__(self, receive: Receive) -> None:
         super().__init__()
         self._receive = receive
+        self._ended = asyncio.Event()
+        self.cut_off = False
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         more = True
         while more:
             event = await self._receive()
             if event["type"] == "http.disconnect":
+                self.cut_off = True
                 raise httpx.WriteError("the client has left")
             self.keep(event.get("body", b""))
             more = event.get("more_body", False)
             if event.get("body"):
                 yield event["body"]
+        self._ended.set()
+
+    async def left(self) -> None:
+        """Wait until the client leaves after it has sent everything."""
+        await self._ended.wait()
+        await _left(self._receive)
 
 
 class Proxy:
@@ -109,13 +122,18 @@ class Proxy:
         fields = [(name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in scope["headers"]]
         seen = _Seen(scope["method"], target.decode("latin-1"), fields, uploaded)
         try:
-            answer = await self._transport.handle_async_request(asked)
+            answer = await self._answer(asked, uploaded)
         except httpx.TransportError:
-            await _refuse(send)
-            self._tell(Finding("answer", "", seen.method, seen.path, 502, "the upstream gives no answer"))
+            if not uploaded.cut_off:
+                await self._refuse(seen, send, "the upstream gives no answer")
+            return
+        if answer is None:
             return
         try:
-            await self._hand_back(answer, seen, receive, send)
+            if answer.status_code in _STATUSES:
+                await self._hand_back(answer, seen, receive, send)
+            else:
+                await self._refuse(seen, send, f"the upstream answers {answer.status_code}, which is no status of HTTP")
         finally:
             await answer.aclose()
 
@@ -123,8 +141,31 @@ class Proxy:
         """End the connections to the upstream."""
         await self._transport.aclose()
 
+    async def _answer(self, asked: httpx.Request, uploaded: _Uploaded) -> httpx.Response | None:
+        """Return the upstream's answer, None where the client leaves before there is one; raises TransportError."""
+        asking = asyncio.ensure_future(self._transport.handle_async_request(asked))
+        leaving = asyncio.ensure_future(uploaded.left())
+        try:
+            await asyncio.wait({asking, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in (asking, leaving):
+                task.cancel()
+        await asyncio.gather(asking, leaving, return_exceptions=True)
+        return None if asking.cancelled() else asking.result()
+
+    async def _refuse(self, seen: _Seen, send: Send, message: str) -> None:
+        text = b"The upstream gives no answer that could be passed on.\n"
+        fields = [(b"content-type", b"text/plain"), (b"content-length", str(len(text)).encode())]
+        await send({"type": "http.response.start", "status": 502, "headers": fields})
+        await send({"type": "http.response.body", "body": text})
+        self._tell(Finding("answer", "", seen.method, seen.path, 502, message))
+
     async def _hand_back(self, answer: httpx.Response, seen: _Seen, receive: Receive, send: Send) -> None:
-        raw = [(name, value) for name, value in answer.headers.raw if name.lower() not in _OF_A_CONNECTION]
+        left = _left_out(answer.headers.raw)
+        if answer.status_code in _WITHOUT_BODY:
+            # Of such an answer it tells the length of a body that does not come.
+            left |= {b"content-length"}
+        raw = [(name, value) for name, value in answer.headers.raw if name.lower() not in left]
         await send({"type": "http.response.start", "status": answer.status_code, "headers": raw})
         head = Reply(answer.status_code, [(n.decode("latin-1").lower(), v.decode("latin-1")) for n, v in raw], None)
         streamed = head.media_type == EVENT_STREAM
@@ -229,10 +270,16 @@ class Server(uvicorn.Server):
         self.should_exit = True
 
 
+def _left_out(fields: RawFields) -> frozenset[bytes]:
+    """Return the names of the fields that end here, those that `Connection` names among them."""
+    told = (value for name, value in fields if name.lower() == b"connection")
+    named = {name.strip().lower() for value in told for name in value.split(b",")}
+    return (_OF_A_CONNECTION | named) - _FRAMING
+
+
 def _handed_on(fields: RawFields) -> RawFields:
     """Return a request's fields as the upstream gets them; bodies are to come as they can be read."""
-    named = {name.strip().lower() for field, value in fields if field == b"connection" for name in value.split(b",")}
-    left = _OF_A_CONNECTION | named | {b"host", b"accept-encoding"}
+    left = _left_out(fields) | {b"host", b"accept-encoding"}
     return [*((name, value) for name, value in fields if name not in left), (b"accept-encoding", b"identity")]
 
 
@@ -243,10 +290,3 @@ def _readable(seen: _Seen, head: Reply) -> bool:
 async def _left(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
-
-
-async def _refuse(send: Send) -> None:
-    text = b"The upstream gives no answer.\n"
-    fields = [(b"content-type", b"text/plain"), (b"content-length", str(len(text)).encode())]
-    await send({"type": "http.response.start", "status": 502, "headers": fields})
-    await send({"type": "http.response.body", "body": text})

@@ -36,6 +36,7 @@ class Upstream:
     going_on: threading.Event = field(default_factory=threading.Event)
     left: threading.Event = field(default_factory=threading.Event)
     length: int | None = None
+    silent: bool = False
 
 
 def handler(upstream: Upstream) -> type[BaseHTTPRequestHandler]:
@@ -46,6 +47,8 @@ def handler(upstream: Upstream) -> type[BaseHTTPRequestHandler]:
             upstream.lines.append(self.requestline)
             upstream.fields.append(dict(self.headers))
             upstream.bodies.append(self.body())
+            if self.gone():
+                return
             self.send_response_only(upstream.status)
             for name, value in upstream.named.items():
                 self.send_header(name, value)
@@ -60,6 +63,14 @@ def handler(upstream: Upstream) -> type[BaseHTTPRequestHandler]:
                 upstream.going_on.wait(PATIENCE_SECONDS)
                 self.wfile.write(piece)
             self.close_connection = upstream.length is not None
+
+        def gone(self) -> bool:
+            """Wait until the other side leaves, where that is to be or was while it sent its body."""
+            length = int(self.headers.get("Content-Length", 0))
+            if upstream.silent or (length and len(upstream.bodies[-1]) < length):
+                self.close_connection = not self.rfile.read(1)
+                upstream.left.set()
+            return self.close_connection
 
         def body(self) -> bytes:
             if self.headers.get("Transfer-Encoding") == "chunked":
@@ -218,6 +229,54 @@ def test_a_client_that_leaves_an_endless_answer_leaves_nothing_behind(upstream: 
     assert connection.getresponse().read(4) == b"data"
     connection.close()
     # The proxy ends although nothing more comes from the upstream.
+
+
+def test_a_client_that_leaves_before_there_is_an_answer_is_none_of_the_upstreams_faults(
+    upstream: Upstream, passing: Passing
+) -> None:
+    upstream.answer = [b"", b'["Emma"]']
+    upstream.silent = True
+    connection = http.client.HTTPConnection("127.0.0.1", passing.port, timeout=PATIENCE_SECONDS)
+    connection.request("GET", "/books")
+    wait_for(lambda: upstream.lines)
+    connection.close()
+    assert upstream.left.wait(PATIENCE_SECONDS)
+    assert passing.findings == []
+
+
+def test_a_client_that_leaves_an_upload_is_none_of_the_upstreams_faults(upstream: Upstream, passing: Passing) -> None:
+    with socket.create_connection(("127.0.0.1", passing.port)) as client:
+        client.sendall(b"POST /books HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n{")
+        wait_for(lambda: upstream.lines)
+    assert upstream.left.wait(PATIENCE_SECONDS)
+    assert passing.findings == []
+
+
+def test_fields_that_a_connection_names_end_there_but_for_the_length(upstream: Upstream, passing: Passing) -> None:
+    upstream.named |= {"Connection": "X-Own, Content-Length", "X-Own": "1"}
+    fields = {"Connection": "X-Own, Content-Length", "X-Own": "1", "Content-Type": "application/json"}
+    answer, body = passing.ask("POST", "/books", b'{"title": "Emma"}', fields)
+    assert (answer.getheader("X-Own"), body) == (None, b'["Emma"]')
+    assert "x-own" not in upstream.fields[0]
+    assert upstream.bodies == [b'{"title": "Emma"}']
+
+
+def test_an_answer_that_is_not_modified_may_tell_a_length(upstream: Upstream, passing: Passing) -> None:
+    upstream.status = 304
+    upstream.answer = [b""]
+    upstream.length = 10
+    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", passing.port, timeout=PATIENCE_SECONDS)) as client:
+        for _ in range(2):
+            client.request("GET", "/books")
+            answer = client.getresponse()
+            assert (answer.status, answer.read()) == (304, b"")
+
+
+def test_a_status_that_is_none_is_told_and_answered_with_502(upstream: Upstream, passing: Passing) -> None:
+    upstream.status = 999
+    answer, _ = passing.ask("GET", "/books")
+    assert answer.status == 502
+    assert "999" in wait_for(lambda: passing.findings)[0].message
 
 
 def test_an_answer_that_is_cut_off_is_told(upstream: Upstream, passing: Passing) -> None:
