@@ -105,6 +105,6 @@ def _context(upstream: str, ca: Path | None, cert: Path | None, key: Path | None
         context = ssl.create_default_context(cafile=ca)
         if cert is not None:
             context.load_cert_chain(cert, key)
-    except ssl.SSLError:
+    except OSError:  # of which ssl's own errors are, and those of a file that is not there
         raise RefusedError("the certificate, its key or the authority's certificate cannot be used") from None
     return context

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -18,6 +19,7 @@ from openapi_core.exceptions import OpenAPIError
 from openapi_core.testing import MockRequest, MockResponse
 from openapi_core.validation.request import V31RequestBodyValidator, V31RequestParametersValidator
 from openapi_core.validation.response import V31ResponseHeadersValidator
+from openapi_spec_validator.schemas import schema_v31
 from openapi_spec_validator.validation.exceptions import OpenAPIValidationError
 from referencing.exceptions import Unresolvable
 
@@ -28,6 +30,7 @@ APIS: Final = ("coordinator", "join", "installer")
 _HOST: Final = "http://document"
 # What a refused value may be told by: the part of the document that it breaks, which is nobody's secret.
 _MOST_TOLD: Final = 120
+_MOST_VALUES: Final = 1_000_000
 
 
 class UnusableDocumentError(Exception):
@@ -353,12 +356,46 @@ def own(api: str) -> Document:
 def read(file: Path) -> Document:
     """Read a document, in YAML or JSON, that bears the name of its file; raises UnusableDocumentError."""
     try:
-        content = yaml.safe_load(file.read_bytes())
+        content = _plain(yaml.load(file.read_bytes(), _Loader), itertools.count())  # noqa: S506 - it is a safe one
+        if isinstance(content, dict) and str(content.get("openapi", "")).startswith("3.1"):
+            fault = next(_shape().iter_errors(content), None)
+            if fault is not None:
+                where = ".".join(map(str, fault.instance_path)) or "its root"
+                raise UnusableDocumentError(f"{file.stem} is not valid at {where}")
+        document = Document(file.stem, content)
+        document.check()
     except yaml.YAMLError:
         raise UnusableDocumentError(f"{file} is neither YAML nor JSON") from None
-    document = Document(file.stem, content)
-    document.check()
+    except RecursionError:
+        raise UnusableDocumentError(f"{file} goes in a circle, or is nested too deeply") from None
     return document
+
+
+class _Loader(yaml.SafeLoader):
+    """Reads what JSON has: a date is text."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [each for each in resolvers if each[0] != "tag:yaml.org,2002:timestamp"]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+
+
+def _plain(value: Any, counted: Iterator[int]) -> Any:
+    """Return a value with anchors written out and names that are text, as a status may be a number in YAML."""
+    if next(counted) > _MOST_VALUES:
+        raise UnusableDocumentError("a document is too large, with what its anchors stand for")
+    if isinstance(value, dict):
+        return {
+            name if isinstance(name, str) else json.dumps(name, default=str): _plain(each, counted)
+            for name, each in value.items()
+        }
+    return [_plain(each, counted) for each in value] if isinstance(value, list) else value
+
+
+@lru_cache(maxsize=1)
+def _shape() -> jsonschema_rs.Draft202012Validator:
+    return jsonschema_rs.Draft202012Validator(dict(schema_v31))
 
 
 def _reader(media: str) -> Callable[[bytes], Any] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import ssl
 from collections.abc import Callable, Sequence
@@ -49,7 +50,10 @@ def run(
     ready: Callable[[str], None],
     tell: Callable[[Finding], None],
 ) -> int:
-    """Pass on what comes until a signal ends it; returns the number of findings, each of which was told."""
+    """Pass on what comes until a signal ends it; returns the number of findings, each of which was told.
+
+    Raises OSError, with the address, where that is not to be had.
+    """
     found: list[Finding] = []
 
     def note(finding: Finding) -> None:
@@ -57,7 +61,13 @@ def run(
         tell(finding)
 
     family = socket.AF_INET6 if ":" in listen.host else socket.AF_INET
-    with socket.create_server((listen.host, listen.port), family=family, backlog=1024) as opened:
+    try:
+        opened = socket.create_server((listen.host, listen.port), family=family, backlog=1024)
+    except OSError as error:
+        # The command tells a fault with the name of what it is about.
+        number = error.errno or 0
+        raise OSError(number, os.strerror(number), str(listen)) from None
+    with opened:
         ready(f"http://{Bind(listen.host, opened.getsockname()[1])}")
         Server(Proxy(upstream, recorder, note, context)).run([opened])
     return len(found)

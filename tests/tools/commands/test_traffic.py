@@ -115,6 +115,13 @@ def test_what_cannot_be_done_ends_with_its_code(options: list[str], code: int, g
     assert done.stderr
 
 
+def test_an_address_that_is_taken_is_told(stand_in: StandIn, gatehouse: Command) -> None:
+    taken = stand_in.url.removeprefix("http://")
+    done = gatehouse("check", "traffic", "--upstream", stand_in.url, "--listen", taken)
+    assert done.returncode == 1
+    assert done.stderr == f"gatehouse: {taken}: Address already in use\n"
+
+
 def test_a_file_that_is_no_document_is_refused(gatehouse: Command, tmp_path: Path) -> None:
     (tmp_path / "x.yaml").write_text("openapi: 3.0.3")
     done = gatehouse("check", "traffic", "--upstream", "http://127.0.0.1:1", "--spec", "x.yaml")

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import copy
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -123,7 +124,7 @@ def test_the_data_of_an_event_is_judged_where_the_document_says_what_it_is() -> 
     [
         ([], "no OpenAPI 3.1"),
         (CONTENT | {"openapi": "3.0.3"}, "no OpenAPI 3.1"),
-        ({"openapi": "3.1.0", "info": {"title": "x", "version": "1"}}, "no paths"),
+        ({"openapi": "3.1.0", "info": {"title": "x", "version": "1"}}, "not valid"),
         ({name: part for name, part in CONTENT.items() if name != "info"}, "not valid"),
         (changed("/books", "get", responses={"200": {"$ref": "other.yaml#/a"}}), "another file"),
         (changed("/books", "get", responses={"200": {"$ref": "#/components/a"}}), "not there"),
@@ -146,6 +147,37 @@ def test_a_file_that_is_no_yaml_is_refused_and_a_good_one_bears_its_name(tmp_pat
     file.write_text(yaml.safe_dump(CONTENT, sort_keys=False))
     assert read(file).name == "library"
     assert list(read(file).cells()) == list(LIBRARY.cells())
+
+
+HEAD = "openapi: 3.1.0\ninfo: {title: t, version: 1.0.0}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (f"{HEAD}paths: {{/a: 5}}", "paths./a"),
+        (f"{HEAD}paths: {{/a: {{get: null}}}}", "paths./a.get"),
+        (f"{HEAD}paths: {{/a: {{$ref: '#/paths/~1a'}}}}", "circle"),
+        (f"{HEAD}paths: {{}}\nx-a: &a [*a]", "circle"),
+        (f"{HEAD}paths: {{}}\nx-a: {'[' * 5_000}{']' * 5_000}", "too deeply"),
+        (
+            "\n".join(["a: &a [1]", *(f"{b}: &{b} [{','.join([f'*{a}'] * 9)}]" for a, b in pairwise("abcdefghi"))]),
+            "too large",
+        ),
+    ],
+)
+def test_a_hostile_file_is_refused(text: str, told: str, tmp_path: Path) -> None:
+    (tmp_path / "odd.yaml").write_text(text)
+    with pytest.raises(UnusableDocumentError, match=told):
+        read(tmp_path / "odd.yaml")
+
+
+def test_a_status_may_be_a_number_in_yaml_and_a_date_is_text(tmp_path: Path) -> None:
+    file = tmp_path / "own.yaml"
+    file.write_text(f'{HEAD}x-day: 2026-01-01\npaths: {{/a: {{get: {{responses: {{200: {{description: ""}}}}}}}}}}')
+    document = read(file)
+    assert document.content["x-day"] == "2026-01-01"
+    assert [cell.status for cell in document.cells()] == ["200"]
 
 
 def test_gatehouse_s_own_documents_are_read() -> None:
