@@ -33,10 +33,10 @@ HEY: Final = """\
 @hey-api/openapi-ts v0.95.0
 
 [Job 1] ⏳ Generating from 1 input:
-[Job 1]   [1] /work/spec/join.yaml
+[Job 1]   [1] /there/spec/join.yaml
 [Job 1] ✅ Done! Your output is in ./join
 """
-TYPES: Final = "✨ openapi-typescript 7.13.0\n🚀 /work/spec/join.yaml → join.ts [592.7ms]\n"
+TYPES: Final = "✨ openapi-typescript 7.13.0\n🚀 /there/spec/join.yaml → join.ts [592.7ms]\n"
 
 
 def ignore(line: str) -> None:
