@@ -75,7 +75,7 @@ def by_us(source: str, event: Any) -> str:
 
 
 @seed(SEED)
-@settings(max_examples=tries(1_000, elsewhere=300), database=None, deadline=None)
+@settings(max_examples=tries(1_000, elsewhere=150), database=None, deadline=None)
 @given(documents, parts)
 def test_a_plain_path_means_what_it_means_in_cel(document: Any, path: list[str]) -> None:
     source = "event.data" + "".join(path)
@@ -97,7 +97,7 @@ def test_a_plain_path_means_what_it_means_in_cel(document: Any, path: list[str])
     ],
 )
 @seed(SEED)
-@settings(max_examples=tries(200, elsewhere=80), database=None, deadline=None)
+@settings(max_examples=tries(200, elsewhere=40), database=None, deadline=None)
 @given(document=documents, path=parts)
 def test_an_expression_over_the_values_of_its_paths_means_the_same(
     template: str, document: Any, path: list[str]

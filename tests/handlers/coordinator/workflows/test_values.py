@@ -17,6 +17,7 @@ from handlers.coordinator.workflows.values import (
     plain,
     weigh,
 )
+from tests.support.effort import tries
 
 SEED = 20261130
 
@@ -40,7 +41,7 @@ def nested(levels: int) -> Any:
 
 
 @seed(SEED)
-@settings(max_examples=500, database=None, deadline=None)
+@settings(max_examples=tries(500, elsewhere=150), database=None, deadline=None)
 @given(values)
 @example({"\U0001f600": 1, "\ufb33": 2})
 @example([1e-6, 9.999e-6, 1e-7, 0.1, 123456.789, 5e-324])
@@ -49,7 +50,7 @@ def test_the_text_of_a_plain_value_is_that_of_rfc_8785(value: Any) -> None:
 
 
 @seed(SEED)
-@settings(max_examples=200, database=None, deadline=None)
+@settings(max_examples=tries(200, elsewhere=80), database=None, deadline=None)
 @given(values)
 def test_what_is_plain_stays_as_it_is(value: Any) -> None:
     once = plain(value)
