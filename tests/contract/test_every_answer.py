@@ -7,11 +7,11 @@ from typing import Final
 
 import pytest
 
-from tests.contract import coordinator_causes, installer_causes, join_causes
+from tests.contract import coordinator_causes, installer_causes, join_causes, promised
 from tests.contract.worlds import World
 from tests.support.contract import APIS, ApiName, Documented, documented
 
-EVERY: Final = [(api, answer) for api in APIS for answer in documented(api)]
+EVERY: Final = [(api, answer) for api in APIS for answer in dict.fromkeys((*documented(api), *promised.answers(api)))]
 KNOWN: Final[Mapping[ApiName, ModuleType]] = {
     "coordinator": coordinator_causes,
     "join": join_causes,
@@ -25,6 +25,9 @@ def test_each_answer_of_the_document_comes_from_its_cause(api: ApiName, answer: 
     assert answer in causes, "the document has an answer for which no cause is known"
     given = causes[answer](world, answer.operation)
     assert given.outcome == (answer.status, answer.code)
+    if answer.code:
+        told = (given.json["title"], given.json["type"])
+        assert told == (promised.TITLES[api][answer.code], promised.type_of(api, answer.code))
     if answer.status == 503:
         assert given.header("Retry-After") == "5"
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
+import jsonschema_rs
+
 from tests.support.wire import Answer
 from tools.contract.document import Document, Place, Reply, Request, own
 from tools.contract.house import IDENTITIES, REALMS, ListenerName, api_of
@@ -94,3 +96,17 @@ def check(method: str, target: str, answer: Answer, listener: ListenerName = "co
 @cache
 def _recorder(listener: ListenerName) -> Recorder:
     return Recorder([own_document(api) for api in APIS], listener)
+
+
+def check_response(api: ApiName, method: str, target: str, answer: Answer) -> None:
+    """Fail where an answer is not one that the document has for this method and path, by its schemas alone."""
+    of, path = own_document(api), own_document(api).template(target)
+    assert path is not None
+    assert of.faults_of_reply(of.at(path)[method], Reply(answer.status, answer.fields, answer.body)) == []
+
+
+@cache
+def schema(api: ApiName, name: str) -> jsonschema_rs.Draft202012Validator:
+    """Return what judges values by a schema of the document's components."""
+    whole = {"components": document(api)["components"], "$ref": f"#/components/schemas/{name}"}
+    return jsonschema_rs.Draft202012Validator(whole, validate_formats=True)

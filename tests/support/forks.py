@@ -31,6 +31,7 @@ COMMAND: Final = str(Path(sys.executable).with_name("gatehouse"))
 _AT_START: Final = ("PYTHON", "LANG", "LC_", "LD_", "MALLOC_", "OPENSSL_", "SSL_")
 
 _one_at_a_time = threading.Lock()
+_given: list[socket.socket] = []
 
 
 class Process(Protocol):
@@ -157,8 +158,17 @@ def _fork(
     return Fork(pid, end, stdout)
 
 
-@functools.cache
+def use(door: socket.socket) -> None:
+    """Ask whoever is at the other end of this door for forks, from now on."""
+    _given.append(door)
+
+
 def _door() -> socket.socket:
+    return _given[-1] if _given else _own_door()
+
+
+@functools.cache
+def _own_door() -> socket.socket:
     """The way to the process that forks, which ends with this one."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:

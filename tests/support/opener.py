@@ -91,16 +91,26 @@ def _tell_end(end: int, pid: int, told: int) -> None:
         os.close(descriptor)
 
 
-if __name__ == "__main__":
+def import_beforehand() -> None:
+    """Import what the forks need."""
     for module in _IMPORTED:
         importlib.import_module(module)
     # Else each fork would go through all of this for what is to be freed, when it ends if not before.
     gc.collect()
     gc.freeze()
-    mine = open_forks(socket.socket(fileno=int(sys.argv[1])))
+
+
+def serve(door: socket.socket) -> None:
+    """Fork as often as is asked; each fork becomes the `gatehouse` that its order describes, and exits as that does."""
+    mine = open_forks(door)
     if mine is not None:
         os.chdir(mine["cwd"])
         os.environ.clear()
         os.environ.update(mine["environment"])
         sys.argv = ["gatehouse", *mine["arguments"]]
         main()
+
+
+if __name__ == "__main__":
+    import_beforehand()
+    serve(socket.socket(fileno=int(sys.argv[1])))

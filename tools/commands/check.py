@@ -10,12 +10,14 @@ import typer
 import storage.migrations
 from tools import generator, lint
 from tools.commands import contract, traffic
+from tools.commands.mutants import mutants
 from tools.commands.terminal import Machine, RefusedError, findings, group
 from tools.generator import DocumentError
 
 app = group()
 app.command()(traffic.traffic)
 app.command()(contract.server)
+app.command()(mutants)
 
 SpecOption = Annotated[Path, typer.Option(metavar="DIR", help="The documents.")]
 SPEC = Path("spec")

@@ -1,0 +1,97 @@
+"""Trials side by side, each in a fork of this process."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import selectors
+import signal
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator
+from typing import Final, NamedTuple, TypeAlias, TypeVar
+
+from tools.mutants.trial import Verdict
+
+ItemT = TypeVar("ItemT")
+Judge: TypeAlias = Callable[[ItemT], Verdict]
+
+# Far longer than any trial takes: what hangs has been noticed, too.
+PATIENCE_SECONDS: Final = 240.0
+
+
+class _Running(NamedTuple):
+    pid: int
+    number: int
+    since: float
+
+
+def run(items: Iterable[ItemT], judge: Judge[ItemT], jobs: int) -> Generator[tuple[ItemT, Verdict]]:
+    """Judge each item in a fork, so many at once, and give the verdicts as they come.
+
+    A fork that dies, or takes far too long, gives one, too. Whoever leaves early ends the forks that run.
+    """
+    waiting, every = iter(enumerate(items)), list[ItemT]()
+    with selectors.DefaultSelector() as selector, contextlib.ExitStack() as stack:
+        stack.callback(_end_all, selector)
+        while True:
+            while len(selector.get_map()) < jobs and (following := next(waiting, None)) is not None:
+                number, item = following
+                every.append(item)
+                _start(selector, number, lambda item=item: judge(item))  # type: ignore[misc]
+            if not selector.get_map():
+                return
+            yield from ((every[number], verdict) for number, verdict in _ended(selector))
+
+
+def _start(selector: selectors.BaseSelector, number: int, judge: Callable[[], Verdict]) -> None:
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid:
+        os.close(write)
+        selector.register(read, selectors.EVENT_READ, _Running(pid, number, time.monotonic()))
+        return
+    try:
+        os.setsid()
+        _be_quiet()
+        verdict = judge()
+    except BaseException as error:  # noqa: BLE001 - whatever it is, the verdict has to be told.
+        verdict = Verdict("trial", f"{type(error).__name__}: {error}")
+    os.write(write, json.dumps([verdict.by, verdict.where[:2000]]).encode())
+    os._exit(0)
+
+
+def _be_quiet() -> None:
+    path = os.environ.get("GATEHOUSE_MUTANTS_OUTPUT", os.devnull)
+    output = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
+    for stream in range(3):
+        os.dup2(output, stream)
+
+
+def _ended(selector: selectors.BaseSelector) -> Iterator[tuple[int, Verdict]]:
+    for key, _ in selector.select(timeout=1):
+        told = os.read(key.fd, 1 << 16)
+        yield _taken(selector, key, Verdict(*json.loads(told)) if told else Verdict("trial", "it died"))
+    for key in list(selector.get_map().values()):
+        if time.monotonic() - key.data.since > PATIENCE_SECONDS:
+            yield _taken(selector, key, Verdict("trial", "it took too long"))
+
+
+def _taken(selector: selectors.BaseSelector, key: selectors.SelectorKey, verdict: Verdict) -> tuple[int, Verdict]:
+    selector.unregister(key.fileobj)
+    os.close(key.fd)
+    _end(key.data)
+    return key.data.number, verdict
+
+
+def _end_all(selector: selectors.BaseSelector) -> None:
+    for key in selector.get_map().values():
+        _end(key.data)
+
+
+def _end(running: _Running) -> None:
+    """End a fork with all that it has started."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(running.pid, signal.SIGKILL)
+    with contextlib.suppress(ChildProcessError):
+        os.waitpid(running.pid, 0)
