@@ -136,7 +136,7 @@ SCHEMAS: Final = [
             *({name: None} for name in (*STEP, "detail")),
             *({"id": 0}, {"id": LAST + 1}, {"attempt": 0}, {"attempt": MOST + 1}, {"at": "yesterday"}),
             *({"type": "verdict-x"}, {"status": "failed-x"}, {"status": "waiting"}),
-            *({"line": "x"}, {"outcome": "failed"}),
+            *({"line": "x"}, {"outcome": "failed"}, {"type": ..., "step": ..., "status": ...}),
         ],
     ),
     Schema(

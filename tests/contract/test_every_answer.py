@@ -9,7 +9,7 @@ import pytest
 
 from tests.contract import coordinator_causes, installer_causes, join_causes, promised
 from tests.contract.worlds import World
-from tests.support.contract import APIS, ApiName, Documented, documented
+from tests.support.contract import APIS, ApiName, Documented, document, documented
 
 EVERY: Final = [(api, answer) for api in APIS for answer in dict.fromkeys((*documented(api), *promised.answers(api)))]
 KNOWN: Final[Mapping[ApiName, ModuleType]] = {
@@ -28,6 +28,8 @@ def test_each_answer_of_the_document_comes_from_its_cause(api: ApiName, answer: 
     if answer.code:
         told = (given.json["title"], given.json["type"])
         assert told == (promised.TITLES[api][answer.code], promised.type_of(api, answer.code))
+        for name, value in document(api)["x-problems"][answer.code].get("headers", {}).items():
+            assert value is None or given.header(name) == str(value)
     if answer.status == 503:
         assert given.header("Retry-After") == "5"
 

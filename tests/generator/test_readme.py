@@ -9,15 +9,15 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
 from itertools import chain
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import httpx
 import pytest
 import yaml
 
+from tests.generator.conftest import Run, Types
 from tests.support.effort import in_ci_alone
 from tests.support.etcd import Etcd
 from tests.support.gatehouse import CARRIED_OUT, COMMAND, PATIENCE_SECONDS, Gatehouse, wait_for
@@ -32,6 +32,8 @@ WALKED: Final = "operationId: showVersion" in (ROOT / DOCUMENT).read_text("utf-8
 SERVICE: Final = "handlers/coordinator/service.py"
 HANDLER: Final = "handlers/coordinator/health.py"
 STUB_TEST: Final = "tests/handlers/coordinator/test_health.py"
+# The files that the walk leads to.
+LED: Final = (SERVICE, HANDLER, STUB_TEST)
 
 
 def section(title: str) -> str:
@@ -40,40 +42,6 @@ def section(title: str) -> str:
 
 
 WALK: Final = section("Change a document")
-
-Run: TypeAlias = Callable[..., subprocess.CompletedProcess[str]]
-
-
-@pytest.fixture
-def repository(tmp_path: Path) -> Path:
-    for room in ("spec", "generated", "handlers", "storage", "tools", "tests"):
-        shutil.copytree(ROOT / room, tmp_path / room, ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(ROOT / "pyproject.toml", tmp_path)
-    return tmp_path
-
-
-@pytest.fixture
-def run(repository: Path) -> Run:
-    """Runs a command in the copy, which then finds its own modules and not those of this repository."""
-
-    def command(*words: str) -> subprocess.CompletedProcess[str]:
-        environment = os.environ | {"PYTHONPATH": str(repository)}
-        return subprocess.run(words, cwd=repository, env=environment, capture_output=True, text=True, check=False)
-
-    return command
-
-
-@pytest.fixture
-def types(run: Run, pytestconfig: pytest.Config) -> Callable[[], list[str]]:
-    """Gives what mypy says of the files that the walk leads to; its cache is kept, since it is mostly of libraries."""
-    assert pytestconfig.cache is not None
-    options = ["--follow-imports", "silent", "--no-error-summary"]
-    cache = ["--cache-dir", str(pytestconfig.cache.mkdir("mypy"))]
-
-    def lines() -> list[str]:
-        return run(sys.executable, "-m", "mypy", *options, *cache, SERVICE, HANDLER, STUB_TEST).stdout.splitlines()
-
-    return lines
 
 
 def fences(text: str, language: str) -> list[str]:
@@ -96,9 +64,7 @@ def replace(file: Path, old: str, new: str) -> None:
 @in_ci_alone
 @pytest.mark.timeout(300)
 @pytest.mark.skipif(WALKED, reason="whoever changed this repository has gone the walk already")
-def test_the_walk_of_the_readme_ends_where_it_says(
-    repository: Path, run: Run, types: Callable[[], list[str]], first_state: Path
-) -> None:
+def test_the_walk_of_the_readme_ends_where_it_says(repository: Path, run: Run, types: Types, first_state: Path) -> None:
     path, schema = fences(WALK, "yaml")
     replace(repository / DOCUMENT, "\npaths:\n", f"\npaths:\n{path}")
     replace(repository / DOCUMENT, "\n  schemas:\n", f"\n  schemas:\n{schema}")
@@ -106,17 +72,17 @@ def test_the_walk_of_the_readme_ends_where_it_says(
     assert checked.returncode == 0, checked.stdout
     assert run(COMMAND, "generate").returncode == 0
     assert (repository / quoted("generated/coordinator/operations/")).exists()
-    assert [line for line in types() if "error:" in line and quoted("Missing named argument") in line]
+    assert [line for line in types(*LED) if "error:" in line and quoted("Missing named argument") in line]
 
     printed = run(*quoted(r"\.venv/bin/gatehouse generate --stub").replace(".venv/bin/gatehouse", COMMAND).split())
     add_to_service(repository / SERVICE, *printed.stdout.splitlines()[-2:])
-    assert types() == []
+    assert types(*LED) == []
     failed = prove(run, STUB_TEST)
     assert "1 failed" in failed.stdout
     assert "This operation is not implemented yet." in failed.stdout
 
     write_handler(repository / HANDLER, quoted("return "))
-    assert types() == []
+    assert types(*LED) == []
     proved = prove(run, STUB_TEST, "tests/contract/test_every_answer.py")
     assert "4 passed" in proved.stdout, proved.stdout
     lint(run)
