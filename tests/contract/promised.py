@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from tests.support.contract import ApiName, Documented
+from tests.support.wire import Answer
 
 ANSWERS: Final[Mapping[tuple[ApiName, str], Mapping[int, str]]] = {
     ("coordinator", "admitEvent"): {
@@ -124,8 +125,13 @@ def answers(api: ApiName) -> Iterator[Documented]:
                     yield Documented(operation, status, code)
 
 
-def type_of(api: ApiName, code: str) -> str:
-    """Return the type of the problem with this code."""
+def check(api: ApiName, answer: Answer) -> None:
+    """Fail where a problem has another title or type than its code has."""
+    told = (answer.json["title"], answer.json["type"])
+    assert told == (TITLES[api][answer.code], _type_of(api, answer.code))
+
+
+def _type_of(api: ApiName, code: str) -> str:
     if api == "coordinator":
         return f"https://id.registrystack.org/problems/registry-coordinator/{code.replace('.', '/')}"
     return f"urn:gatehouse:problem:{api}:{code.lower().replace('_', '-')}"

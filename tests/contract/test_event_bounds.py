@@ -7,7 +7,8 @@ from uuid import uuid4
 import pytest
 import rfc8785
 
-from tests.support.contract import document
+from tests.contract import promised
+from tests.support import contract
 from tests.support.deliveries import PATH, Delivery, envelope
 from tests.support.gatehouse import Gatehouse, NewServer
 
@@ -110,7 +111,7 @@ def test_the_signature_stands_in_its_own_header(server: Gatehouse) -> None:
     signed = delivery.headers(server.key)
     moved = {"X-Registry-Signature": None, "X-X-Registry-Signature": signed["X-Registry-Signature"]}
     assert server.deliver(delivery, unsigned=moved).outcome == UNAUTHENTICATED
-    told = document()["components"]["securitySchemes"]["registrySignature"]["name"]
+    told = contract.document()["components"]["securitySchemes"]["registrySignature"]["name"]
     where_told = {"X-Registry-Signature": None, told: signed["X-Registry-Signature"]}
     assert server.deliver(delivery, unsigned=where_told).outcome == ADMITTED
 
@@ -191,6 +192,7 @@ BAD: Final[dict[str, tuple[str, Change]]] = {
 def test_an_event_within_its_bounds_is_admitted(server: Gatehouse, change: Change) -> None:
     event = envelope()
     change(event)
+    assert contract.schema("coordinator", "HookEnvelope").is_valid(event)
     assert server.deliver(Delivery(event=event)).outcome == ADMITTED
 
 
@@ -199,6 +201,7 @@ def test_an_event_beyond_its_bounds_is_refused_where_it_is(server: Gatehouse, pl
     event = envelope()
     sent = {name: dict(value) if isinstance(value, dict) else value for name, value in event.items()}
     change(sent)
+    assert not contract.schema("coordinator", "HookEnvelope").is_valid(sent)
     answer = server.deliver(Delivery(event=event, body=rfc8785.dumps(sent)))
     assert answer.outcome == INVALID
     assert f"does not satisfy the document: {place} " in answer.json["detail"]
@@ -213,4 +216,6 @@ def test_an_event_is_an_object(server: Gatehouse) -> None:
 
 def test_only_the_control_listener_takes_events(server: Gatehouse) -> None:
     assert server.send_join("POST", PATH).status == 404
-    assert server.send("POST", "/v1/events").outcome == (404, "request.not-found")
+    nowhere = server.send("POST", "/v1/events")
+    assert nowhere.outcome == (404, "request.not-found")
+    promised.check("coordinator", nowhere)

@@ -26,8 +26,7 @@ def test_each_answer_of_the_document_comes_from_its_cause(api: ApiName, answer: 
     given = causes[answer](world, answer.operation)
     assert given.outcome == (answer.status, answer.code)
     if answer.code:
-        told = (given.json["title"], given.json["type"])
-        assert told == (promised.TITLES[api][answer.code], promised.type_of(api, answer.code))
+        promised.check(api, given)
         for name, value in document(api)["x-problems"][answer.code].get("headers", {}).items():
             assert value is None or given.header(name) == str(value)
     if answer.status == 503:

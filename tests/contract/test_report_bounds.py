@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import pytest
 
+from tests.support import contract
 from tests.support.gatehouse import Gatehouse
 from tests.support.nodes import JSON, RAFT, Node, line, lines, step
 
@@ -58,11 +59,13 @@ BAD: Final[dict[str, tuple[str, Any]]] = {
 
 @pytest.mark.parametrize("event", GOOD.values(), ids=GOOD)
 def test_an_event_within_its_bounds_is_recorded(node: Node, event: Any) -> None:
+    assert contract.schema("join", "JoinEvent").is_valid(event)
     assert node.report(event).outcome == RECORDED
 
 
 @pytest.mark.parametrize(("place", "event"), BAD.values(), ids=BAD)
 def test_an_event_beyond_its_bounds_is_refused_where_it_is(node: Node, place: str, event: Any) -> None:
+    assert not contract.schema("join", "JoinEvent").is_valid(event)
     answer = node.report(event)
     assert answer.outcome == INVALID
     where = f"events[0].{place}".removesuffix(".")

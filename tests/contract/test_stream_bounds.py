@@ -4,6 +4,7 @@ from typing import Final
 
 import pytest
 
+from tests.contract import promised
 from tests.support.contract import document
 from tests.support.installs import EVENTS, INSTALL, Machine
 
@@ -47,4 +48,6 @@ def test_the_code_stands_in_authorization_alone(machine: Machine) -> None:
 def test_only_the_installer_listener_has_the_stream(machine: Machine) -> None:
     assert machine.server.operate("GET", EVENTS).status == 404
     assert machine.server.send_join("GET", EVENTS).status == 404
-    assert machine.operate("GET", "/v1/installer/nothing").outcome == (404, "NOT_FOUND")
+    nowhere = machine.operate("GET", "/v1/installer/nothing")
+    assert nowhere.outcome == (404, "NOT_FOUND")
+    promised.check("installer", nowhere)

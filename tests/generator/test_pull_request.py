@@ -24,6 +24,10 @@ HANDLER: Final = "handlers/coordinator/health.py"
 RUNS: Final = "handlers/coordinator/runs.py"
 STUB_TEST: Final = "tests/handlers/coordinator/test_health.py"
 LIVE: Final = "description: Always true; a process that does not live gives no answer.\n          type: boolean\n"
+# What takes the place of `type=step.type,` in the handler, whose type the document has narrowed.
+NARROWED: Final = """
+        type="call" if step.type == "choose" else step.type,
+       """
 
 
 class Transcript:
@@ -86,7 +90,9 @@ def test_a_change_of_the_document_is_followed_by_messages_until_all_is_green(
     stub = told(gatehouse("generate", "--stub", "showVersion"))
     transcript.note("gatehouse generate --stub showVersion", stub)
     add_to_service(repository / SERVICE, *stub[-2:])
-    replace(repository / RUNS, "type=step.type,", 'type="call" if step.type == "choose" else step.type,')
+    replace(
+        repository / RUNS, "type=step.type,", '\n        type="call" if step.type == "choose" else step.type,\n       '
+    )
     check_types()
     failed = prove(run, STUB_TEST)
     transcript.note("pytest", told(failed, r"E +\S*(Error|assert)", "[0-9]+ failed"))

@@ -22,7 +22,7 @@ TESTS = Path("tests/contract")
 
 def mutants(
     *,
-    sample: Annotated[int, typer.Option(min=1, metavar="N", help="Try so many alone, drawn by chance.")] = 0,
+    sample: Annotated[int | None, typer.Option(min=1, metavar="N", help="Try so many alone, drawn by chance.")] = None,
     seed: Annotated[int, typer.Option(metavar="S", help="Which ones are drawn.")] = 0,
     operation: Annotated[str, typer.Option(metavar="ID", help="Try those of one operation alone.")] = "",
     jobs: Annotated[int, typer.Option(min=1, metavar="J", help="How many at once.")] = os.cpu_count() or 1,
