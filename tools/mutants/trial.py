@@ -11,6 +11,7 @@ import gc
 import importlib
 import json
 import os
+import shutil
 import socket
 import sys
 import tempfile
@@ -159,10 +160,13 @@ def _serve_forks(serve: Callable[[socket.socket], None], door: socket.socket) ->
 
 
 def _types(tree: Path, root: Path) -> Verdict:
+    """Let mypy look at the handlers, with a copy of its cache: what it learns here is not true of `root`."""
     for name in _LINKED:
         (tree / name).symlink_to(root / name)
-    api = importlib.import_module("mypy.api")
+    cache = tree / ".mypy_cache"
+    if (root / cache.name).is_dir():
+        shutil.copytree(root / cache.name, cache)
     os.chdir(tree)
     os.environ["MYPYPATH"] = str(tree)
-    out, _, code = api.run(["--no-error-summary", f"--cache-dir={root / '.mypy_cache'}", "handlers"])
+    out, _, code = importlib.import_module("mypy.api").run(["--no-error-summary", f"--cache-dir={cache}", "handlers"])
     return Verdict("mypy", out.splitlines()[0]) if code else Verdict("")

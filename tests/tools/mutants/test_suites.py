@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from unittest.mock import Mock
 
 from tools.mutants.mutations import SEEDS
@@ -12,7 +12,7 @@ OTHERS: Final = "tests/contract/test_event_bounds.py::test_of_bounds"
 
 
 def chosen(choice: Choice, *names: str) -> list[str]:
-    items = [Mock(nodeid=name) for name in names]
+    items: list[Any] = [Mock(nodeid=name) for name in names]
     choice.pytest_collection_modifyitems(items)
     return [item.nodeid for item in items]
 
