@@ -32,7 +32,7 @@ from tools.mutants.suites import SUITES, Choice
 
 # Libraries are imported already, which pytest would warn of.
 _OPTIONS: Final = (
-    *("-x", "-q", "-n", "0", "-p", "no:cacheprovider", "-p", "no:anyio"),
+    *("-x", "-q", "-n", "0", "-p", "no:cacheprovider", "-p", "no:anyio", "-p", "no:unraisableexception"),
     *("-W", "ignore::pytest.PytestAssertRewriteWarning"),
 )
 _LINKED: Final = ("handlers", "storage", "tools", "tests", "pyproject.toml")
