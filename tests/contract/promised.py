@@ -1,4 +1,8 @@
-"""What the three contracts promise, in their own words: a document that was weakened is found by what is missing."""
+"""What the three contracts promise, in their own words: a document that was weakened is found by what is missing.
+
+Statuses and codes are those of the contracts' pages, which `spec/` was written from, and not of `spec/`. The pages give
+no titles: those are this project's, once here and once in `spec/`.
+"""
 
 from __future__ import annotations
 
@@ -38,6 +42,12 @@ ANSWERS: Final[Mapping[tuple[ApiName, str], Mapping[int, str]]] = {
         500: "INTERNAL",
     },
 }
+
+# Codes that the coordinator's contract lists in its problem, and that no operation here gives.
+RESERVED: Final = (
+    *("check.not-waiting", "operation.not-authorized", "request.retention-invalid", "request.unprocessable"),
+    *("restore.lease-incompatible", "run.payload-erased", "workflow.revision-mismatch"),
+)
 
 # Each code's title. What the type is, follows from the code.
 TITLES: Final[Mapping[ApiName, Mapping[str, str]]] = {
@@ -128,10 +138,11 @@ def answers(api: ApiName) -> Iterator[Documented]:
 def check(api: ApiName, answer: Answer) -> None:
     """Fail where a problem has another title or type than its code has."""
     told = (answer.json["title"], answer.json["type"])
-    assert told == (TITLES[api][answer.code], _type_of(api, answer.code))
+    assert told == (TITLES[api][answer.code], type_of(api, answer.code))
 
 
-def _type_of(api: ApiName, code: str) -> str:
+def type_of(api: ApiName, code: str) -> str:
+    """Return the type of the problems that have a code."""
     if api == "coordinator":
         return f"https://id.registrystack.org/problems/registry-coordinator/{code.replace('.', '/')}"
     return f"urn:gatehouse:problem:{api}:{code.lower().replace('_', '-')}"

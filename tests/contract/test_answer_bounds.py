@@ -5,7 +5,7 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
-from tests.contract.promised import TITLES
+from tests.contract.promised import RESERVED, TITLES, type_of
 from tests.support import contract
 from tests.support.contract import ApiName
 from tests.support.deliveries import PATH
@@ -45,6 +45,7 @@ OTHERS: Final[dict[str, Any]] = {
     "code": "NOT_FOUND",
 }
 FAULTS: Final = {"detail": "Nothing.", "errors": [{"field": "", "message": "is wrong"}]}
+CODES: Final = (*TITLES["coordinator"], *RESERVED)
 STEP: Final = {"id": 1, "attempt": 1, "type": "step", "step": "disks", "status": "started", "at": AT}
 LOG: Final = {"id": 1, "attempt": 1, "type": "log", "step": "disks", "line": "", "at": AT}
 VERDICT: Final = {"id": 1, "attempt": 1, "type": "verdict", "outcome": "succeeded", "at": AT}
@@ -58,13 +59,17 @@ SCHEMAS: Final = [
         "coordinator",
         "Problem",
         COORDINATOR,
-        [{"status": 400}, {"status": 599}, {"traceId": "0" * 32}, *({"code": code} for code in TITLES["coordinator"])],
+        [
+            *({"status": 400}, {"status": 599}, {"traceId": "0" * 32}),
+            *({"code": code, "type": type_of("coordinator", code)} for code in CODES),
+        ],
         [
             *({name: ...} for name in COORDINATOR),
             *({name: None} for name in COORDINATOR),
             *({"status": status} for status in (399, 600, "400")),
             *({"traceId": text} for text in ("0" * 31, "0" * 33, "A" * 32, f"x{IDENTITY}", f"{IDENTITY}x", "")),
-            {"code": "event.unknown"},
+            *({"code": f"{code}-x"} for code in CODES),
+            *({"type": f"{type_of('coordinator', code)}-x"} for code in CODES),
             {"more": 1},
         ],
     ),
@@ -135,7 +140,9 @@ SCHEMAS: Final = [
             *({name: ...} for name in STEP),
             *({name: None} for name in (*STEP, "detail")),
             *({"id": 0}, {"id": LAST + 1}, {"attempt": 0}, {"attempt": MOST + 1}, {"at": "yesterday"}),
-            *({"type": "verdict-x"}, {"status": "failed-x"}, {"status": "waiting"}),
+            *({"status": "failed-x"}, {"status": "waiting"}),
+            # Without what belongs to a type alone, so that nothing but the type can be wrong.
+            *({"type": kind, "step": ..., "status": ...} for kind in ("verdict-x", "log-x", "step-x", "")),
             *({"line": "x"}, {"outcome": "failed"}, {"type": ..., "step": ..., "status": ...}),
         ],
     ),
@@ -298,6 +305,13 @@ def test_an_answer_has_its_fields_within_their_bounds(sent: Sent) -> None:
         fields = {field: each for field, each in (sent.fields | {name: value}).items() if each is not None}
         with pytest.raises(Exception, match=r"(?i)header|required|valid|cast"):
             _validate(sent, fields)
+
+
+def test_a_refusal_of_a_report_names_the_places_at_fault() -> None:
+    sent = Sent("join", "POST", REPORT, 400, {}, _problem("join", "INVALID_INPUT", 400) | FAULTS, [])
+    _validate(sent, {})
+    with pytest.raises(Exception, match="valid"):
+        _validate(sent._replace(value=_problem("join", "INVALID_INPUT", 400)), {})
 
 
 def _validate(sent: Sent, fields: dict[str, str]) -> None:

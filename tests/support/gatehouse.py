@@ -122,7 +122,7 @@ class Gatehouse:
         return plain | FREE_PORTS | NOT_CARRIED_OUT | self._environment
 
     def start(self) -> None:
-        """Start the server and wait until it says where it listens."""
+        """Start the server and wait until it says where it listens; raises ChildProcessError where it ends instead."""
         with self.log_file.open("a") as log:
             self._process = forks.start(
                 ["serve", "--state", str(self.state), "--json", *self._arguments],
@@ -132,7 +132,8 @@ class Gatehouse:
             )
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
-        assert line, f"the server did not start: {self.log}"
+        if not line:
+            raise ChildProcessError(f"the server did not start: {self.log}")
         listeners = json.loads(line)["listeners"]
         self.control, self.installer, self.join = (listeners.get(name, "") for name in ("control", "installer", "join"))
         for name, url in listeners.items():

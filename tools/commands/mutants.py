@@ -15,6 +15,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from tools.commands.terminal import REFUSED, Machine, RefusedError, emit, plain
 from tools.generator import DocumentError
 from tools.generator.documents import Document
+from tools.mutants import mutations, score
+from tools.mutants.pool import run
+from tools.mutants.score import Verdict
 
 SPEC = Path("spec")
 TESTS = Path("tests/contract")
@@ -34,9 +37,8 @@ def mutants(
     """
     if not TESTS.is_dir():
         raise RefusedError(f"{TESTS}/ is not here: this command needs a checkout of the repository, tests included")
-    # They need pytest, which is there where the tests are.
-    from tools.mutants import mutations, score, trial  # noqa: PLC0415
-    from tools.mutants.pool import run  # noqa: PLC0415
+    # It needs pytest, which is there where the tests are.
+    from tools.mutants import trial  # noqa: PLC0415
 
     documents = _documents(set(mutations.SEEDS.values()))
     if operation and operation not in mutations.SEEDS:
@@ -52,11 +54,11 @@ def mutants(
     for name, verdict in run(operations, lambda name: trial.judge_unchanged(name, documents, root), jobs):
         if verdict.by:
             raise RefusedError(f"without any change the tests of {name} fail: {verdict.by}: {verdict.where}")
-    verdicts: dict[str, str] = {}
+    verdicts: dict[str, Verdict] = {}
     with _progress(len(tried)) as advance:
         for mutant, verdict in run(tried, lambda mutant: trial.judge(mutant, documents[mutant.api], root), jobs):
-            verdicts[mutant.name] = verdict.by
-            advance(mutant.name, verdict.by)
+            verdicts[mutant.name] = verdict
+            advance(mutant.name, verdict)
     result = score.total(verdicts, equivalent, score.unknown(listed, every))
     emit(machine, result.value(), lambda console: console.print(plain("\n".join(result.lines()))))
     if not result.good:
@@ -71,8 +73,8 @@ def _documents(apis: set[str]) -> dict[str, dict[str, Any]]:
 
 
 @contextmanager
-def _progress(count: int) -> Iterator[Callable[[str, str], None]]:
-    """Show on standard error how far it is; where that is no terminal, each survivor as it is found."""
+def _progress(count: int) -> Iterator[Callable[[str, Verdict], None]]:
+    """Show on standard error how far it is; where that is no terminal, what was not noticed alone, as it is found."""
     columns = (
         BarColumn(),
         MofNCompleteColumn(),
@@ -85,11 +87,12 @@ def _progress(count: int) -> Iterator[Callable[[str, str], None]]:
         task = progress.add_task("", total=count, survivors=0)
         survivors = 0
 
-        def advance(name: str, by: str) -> None:
+        def advance(name: str, verdict: Verdict) -> None:
             nonlocal survivors
-            survivors += not by
-            if not by:
-                progress.console.print(plain(f"survived: {name}"), markup=False, highlight=False, soft_wrap=True)
+            survivors += not verdict.by
+            if not verdict.by or not verdict.judged:
+                line = f"not judged: {name}: {verdict.where}" if verdict.by else f"survived: {name}"
+                progress.console.print(plain(line), markup=False, highlight=False, soft_wrap=True)
             progress.update(task, advance=1, survivors=survivors, refresh=True)
 
         yield advance

@@ -8,16 +8,17 @@ import os
 import selectors
 import signal
 import time
+from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Final, NamedTuple, TypeAlias, TypeVar
 
-from tools.mutants.trial import Verdict
+from tools.mutants.score import UNJUDGED, Verdict
 
 ItemT = TypeVar("ItemT")
 Judge: TypeAlias = Callable[[ItemT], Verdict]
 
-# Far longer than any trial takes: what hangs has been noticed, too.
-PATIENCE_SECONDS: Final = 240.0
+# Far longer than any trial takes, also beside others.
+PATIENCE_SECONDS: Final = 120.0
 
 
 class _Running(NamedTuple):
@@ -29,19 +30,23 @@ class _Running(NamedTuple):
 def run(items: Iterable[ItemT], judge: Judge[ItemT], jobs: int) -> Generator[tuple[ItemT, Verdict]]:
     """Judge each item in a fork, so many at once, and give the verdicts as they come.
 
-    A fork that dies, or takes far too long, gives one, too. Whoever leaves early ends the forks that run.
+    A fork that dies, or takes far too long, gives none; what is not judged is tried once more, and then given as that.
+    Whoever leaves early ends the forks that run.
     """
-    waiting, every = iter(enumerate(items)), list[ItemT]()
+    every = list(items)
+    waiting, repeated = deque(range(len(every))), set[int]()
     with selectors.DefaultSelector() as selector, contextlib.ExitStack() as stack:
         stack.callback(_end_all, selector)
-        while True:
-            while len(selector.get_map()) < jobs and (following := next(waiting, None)) is not None:
-                number, item = following
-                every.append(item)
-                _start(selector, number, lambda item=item: judge(item))  # type: ignore[misc]
-            if not selector.get_map():
-                return
-            yield from ((every[number], verdict) for number, verdict in _ended(selector))
+        while waiting or selector.get_map():
+            while waiting and len(selector.get_map()) < jobs:
+                number = waiting.popleft()
+                _start(selector, number, lambda number=number: judge(every[number]))  # type: ignore[misc]
+            for number, verdict in _ended(selector):
+                if verdict.judged or number in repeated:
+                    yield every[number], verdict
+                else:
+                    repeated.add(number)
+                    waiting.append(number)
 
 
 def _start(selector: selectors.BaseSelector, number: int, judge: Callable[[], Verdict]) -> None:
@@ -56,14 +61,13 @@ def _start(selector: selectors.BaseSelector, number: int, judge: Callable[[], Ve
         _be_quiet()
         verdict = judge()
     except BaseException as error:  # noqa: BLE001 - whatever it is, the verdict has to be told.
-        verdict = Verdict("trial", f"{type(error).__name__}: {error}")
+        verdict = Verdict(UNJUDGED, f"{type(error).__name__}: {error}")
     os.write(write, json.dumps([verdict.by, verdict.where[:2000]]).encode())
     os._exit(0)
 
 
 def _be_quiet() -> None:
-    path = os.environ.get("GATEHOUSE_MUTANTS_OUTPUT", os.devnull)
-    output = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
+    output = os.open(os.devnull, os.O_RDWR)
     for stream in range(3):
         os.dup2(output, stream)
 
@@ -71,10 +75,10 @@ def _be_quiet() -> None:
 def _ended(selector: selectors.BaseSelector) -> Iterator[tuple[int, Verdict]]:
     for key, _ in selector.select(timeout=1):
         told = os.read(key.fd, 1 << 16)
-        yield _taken(selector, key, Verdict(*json.loads(told)) if told else Verdict("trial", "it died"))
+        yield _taken(selector, key, Verdict(*json.loads(told)) if told else Verdict(UNJUDGED, "it died"))
     for key in list(selector.get_map().values()):
         if time.monotonic() - key.data.since > PATIENCE_SECONDS:
-            yield _taken(selector, key, Verdict("trial", "it took too long"))
+            yield _taken(selector, key, Verdict(UNJUDGED, "it took too long"))
 
 
 def _taken(selector: selectors.BaseSelector, key: selectors.SelectorKey, verdict: Verdict) -> tuple[int, Verdict]:

@@ -1,4 +1,4 @@
-"""What the trials amount to: the score, and who survived."""
+"""What the trials amount to: the score, who survived, and of whom the trial itself failed."""
 
 from __future__ import annotations
 
@@ -15,6 +15,22 @@ from tools.mutants.mutations import Mutant
 
 EQUIVALENT: Final = Path(__file__).with_name("equivalent.yaml")
 LEAST: Final = 0.95
+
+# What stands in a verdict for a check or a test where the trial failed for another reason than its mutant.
+UNJUDGED: Final = "trial"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What has noticed a mutant, "" where nothing has and UNJUDGED where that is not known; and where, or why not."""
+
+    by: str
+    where: str = ""
+
+    @property
+    def judged(self) -> bool:
+        """Whether the trial came to its end."""
+        return self.by != UNJUDGED
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,18 +63,22 @@ def without(made: Iterable[Mutant], listed: Sequence[Equivalent]) -> list[Mutant
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """How many were tried, what has noticed how many, the names of the survivors, and what is listed without need."""
+    """How many were tried, what has noticed how many, who survived, who was not judged, and what is listed needlessly.
+
+    `unjudged` has for each name why not.
+    """
 
     tried: int
     noticed: Mapping[str, int]
     survivors: Sequence[str]
+    unjudged: Mapping[str, str]
     equivalent: int
     unknown: Sequence[str]
 
     @property
     def score(self) -> float:
-        """The part that was noticed; 1 where nothing was tried."""
-        return 1 - len(self.survivors) / self.tried if self.tried else 1.0
+        """The part that was noticed, to which none belongs that was not judged; 1 where nothing was tried."""
+        return sum(self.noticed.values()) / self.tried if self.tried else 1.0
 
     @property
     def good(self) -> bool:
@@ -73,6 +93,7 @@ class Score:
             "tried": self.tried,
             "noticed": dict(self.noticed),
             "survivors": list(self.survivors),
+            "unjudged": dict(self.unjudged),
             "equivalent": self.equivalent,
             "unknownEquivalents": list(self.unknown),
         }
@@ -82,14 +103,16 @@ class Score:
         shares = ", ".join(f"{count} by {name}" for name, count in sorted(self.noticed.items())) or "none"
         return [
             *(f"survived: {name}" for name in self.survivors),
+            *(f"not judged: {name}: {why}" for name, why in self.unjudged.items()),
             *(f"listed as equivalent, but not made any more: {name}" for name in self.unknown),
             f"{self.tried} mutants tried; noticed: {shares}",
             f"score {self.score:.3f} (at least {LEAST}), {self.equivalent} equivalent",
         ]
 
 
-def total(verdicts: Mapping[str, str], equivalent: int, unknown_ones: Sequence[str]) -> Score:
-    """Sum up; `verdicts` has for each mutant's name what noticed it, "" where nothing did."""
-    noticed = Counter(by for by in verdicts.values() if by)
-    survivors = sorted(name for name, by in verdicts.items() if not by)
-    return Score(len(verdicts), noticed, survivors, equivalent, unknown_ones)
+def total(verdicts: Mapping[str, Verdict], equivalent: int, unknown_ones: Sequence[str]) -> Score:
+    """Sum up; `verdicts` has one for each mutant's name."""
+    noticed = Counter(verdict.by for verdict in verdicts.values() if verdict.judged and verdict.by)
+    survivors = sorted(name for name, verdict in verdicts.items() if not verdict.by)
+    unjudged = {name: verdict.where for name, verdict in sorted(verdicts.items()) if not verdict.judged}
+    return Score(len(verdicts), noticed, survivors, unjudged, equivalent, unknown_ones)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -35,6 +36,9 @@ SUITES: Final[Mapping[str, Sequence[str]]] = {
 }
 
 
+_HINDRANCES: Final = (TimeoutError, subprocess.TimeoutExpired, ConnectionRefusedError, ChildProcessError)
+
+
 class Choice:
     """A plugin of pytest: leaves out what does not touch the mutant, and tries the likely tests first."""
 
@@ -43,6 +47,7 @@ class Choice:
         self._hints = hints
         self.ran = 0
         self.failed = ""
+        self._errors: list[BaseException] = []
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Choose and sort; the order within a file stays as it is."""
@@ -59,6 +64,16 @@ class Choice:
         if report.failed and not self.failed:
             self.failed = report.nodeid
 
+    def pytest_exception_interact(self, call: pytest.CallInfo[Any]) -> None:
+        """Keep what tests have raised."""
+        if call.excinfo is not None:
+            self._errors.append(call.excinfo.value)
+
+    @property
+    def hindrance(self) -> str:
+        """Why the first failure says nothing of the mutant: the machine was too slow, or a server not there."""
+        return next((f"{type(error).__name__}: {error}" for error in self._errors[:1] if _hinders(error)), "")
+
     def _touches(self, item: pytest.Item) -> bool:
         if not item.nodeid.startswith(ANSWERS):
             return True
@@ -67,3 +82,10 @@ class Choice:
     def _likely(self, item: pytest.Item) -> bool:
         named = item.nodeid.partition("[")[2].removesuffix("]")
         return any(named.startswith(hint) or named.endswith(f"-{hint}") for hint in self._hints)
+
+
+def _hinders(error: BaseException) -> bool:
+    # The last is how pytest-timeout ends a test.
+    return isinstance(error, _HINDRANCES) or (
+        isinstance(error, pytest.fail.Exception) and str(error).startswith("Timeout")
+    )

@@ -17,7 +17,6 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -28,22 +27,15 @@ from tools.generator import DocumentError
 from tools.generator.output import render
 from tools.mutants.document import changed
 from tools.mutants.mutations import SEEDS, Mutant
+from tools.mutants.score import UNJUDGED, Verdict
 from tools.mutants.suites import SUITES, Choice
 
 # Libraries are imported already, which pytest would warn of.
 _OPTIONS: Final = (
     *("-x", "-q", "-n", "0", "-p", "no:cacheprovider", "-p", "no:anyio", "-p", "no:unraisableexception"),
-    *("-W", "ignore::pytest.PytestAssertRewriteWarning"),
+    *("-W", "ignore::pytest.PytestAssertRewriteWarning", "--timeout", "60"),
 )
 _LINKED: Final = ("handlers", "storage", "tools", "tests", "pyproject.toml")
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What has noticed a mutant, "" where nothing has, and where it did."""
-
-    by: str
-    where: str = ""
 
 
 def prepare() -> None:
@@ -111,35 +103,41 @@ def _tests(choice: Choice, tree: Path, root: Path) -> Verdict:
     os.environ["PYTHONPATH"] = os.pathsep.join([str(tree), str(root)])
     sys.path[:0] = [str(tree), str(root)]
     sys.dont_write_bytecode = True
+    _take_generated(tree)
     try:
         _import_generated(tree)
-        with _forks():
-            code = pytest.main([*_OPTIONS, f"--basetemp={tree / 'tmp'}", *SUITES[choice.operation]], plugins=[choice])
+        opener = importlib.import_module("tests.support.opener")
+        opener.import_beforehand()
     except Exception as error:  # noqa: BLE001 - whatever the code that was generated does has noticed it.
         return Verdict("import", f"{type(error).__name__}: {error}")
+    with _forks(opener.serve):
+        code = pytest.main([*_OPTIONS, f"--basetemp={tree / 'tmp'}", *SUITES[choice.operation]], plugins=[choice])
     if code == pytest.ExitCode.OK:
         return Verdict("")
-    return Verdict("tests", choice.failed or f"pytest ended with {int(code)}")
+    if choice.hindrance or not choice.failed:
+        return Verdict(UNJUDGED, f"{choice.failed or f'pytest ended with {int(code)}'}: {choice.hindrance}")
+    return Verdict("tests", choice.failed)
 
 
-def _import_generated(tree: Path) -> None:
+def _take_generated(tree: Path) -> None:
     package = importlib.import_module("generated")
     if list(package.__path__) != [str(tree / "generated")]:
         raise RuntimeError(f"generated/ was imported from {package.__path__} already")
+
+
+def _import_generated(tree: Path) -> None:
     for file in sorted((tree / "generated").glob("*/*.py")):
         importlib.import_module(f"generated.{file.parent.name}.{file.stem}".removesuffix(".__init__"))
 
 
 @contextlib.contextmanager
-def _forks() -> Iterator[None]:
+def _forks(serve: Callable[[socket.socket], None]) -> Iterator[None]:
     """Let the tests' servers be forks of a fork of this process, which has imported what they need."""
-    opener = importlib.import_module("tests.support.opener")
-    opener.import_beforehand()
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     pid = os.fork()
     if pid == 0:
         ours.close()
-        _serve_forks(opener.serve, theirs)
+        _serve_forks(serve, theirs)
     theirs.close()
     importlib.import_module("tests.support.forks").use(ours)
     try:
@@ -168,5 +166,7 @@ def _types(tree: Path, root: Path) -> Verdict:
         shutil.copytree(root / cache.name, cache)
     os.chdir(tree)
     os.environ["MYPYPATH"] = str(tree)
-    out, _, code = importlib.import_module("mypy.api").run(["--no-error-summary", f"--cache-dir={cache}", "handlers"])
+    out, err, code = importlib.import_module("mypy.api").run(["--no-error-summary", f"--cache-dir={cache}", "handlers"])
+    if code not in {0, 1}:
+        raise RuntimeError(f"mypy ended with {code}: {err}{out}")
     return Verdict("mypy", out.splitlines()[0]) if code else Verdict("")

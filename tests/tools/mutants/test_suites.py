@@ -4,6 +4,8 @@ from pathlib import Path
 from typing import Any, Final
 from unittest.mock import Mock
 
+import pytest
+
 from tools.mutants.mutations import SEEDS
 from tools.mutants.suites import ANSWERS, SUITES, Choice
 
@@ -46,3 +48,24 @@ def test_the_first_test_that_fails_is_kept() -> None:
     for number in range(3):
         choice.pytest_runtest_logreport(Mock(failed=number > 0, passed=number == 0, when="call", nodeid=str(number)))
     assert (choice.ran, choice.failed) == (1, "1")
+
+
+@pytest.mark.parametrize(
+    ("error", "hindrance"),
+    [
+        (AssertionError("no"), ""),
+        (ConnectionResetError("gone"), ""),
+        (TimeoutError("timed out"), "TimeoutError: timed out"),
+        (ChildProcessError("the server did not start"), "ChildProcessError: the server did not start"),
+        (
+            pytest.fail.Exception("Timeout (>60.0s) from pytest-timeout."),
+            "Failed: Timeout (>60.0s) from pytest-timeout.",
+        ),
+        (pytest.fail.Exception("DID NOT RAISE"), ""),
+    ],
+)
+def test_a_first_failure_that_says_nothing_of_the_mutant_is_told(error: BaseException, hindrance: str) -> None:
+    choice = Choice("admitEvent")
+    for each in (error, TimeoutError("later")):
+        choice.pytest_exception_interact(Mock(excinfo=Mock(value=each)))
+    assert choice.hindrance == hindrance

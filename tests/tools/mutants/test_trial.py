@@ -12,7 +12,8 @@ import pytest
 from tests.support.effort import in_ci_alone
 from tools.generator.documents import Document
 from tools.mutants.mutations import Mutant, mutants
-from tools.mutants.trial import Verdict, judge
+from tools.mutants.score import Verdict
+from tools.mutants.trial import judge
 
 ROOT: Final = Path(__file__).parents[3]
 
