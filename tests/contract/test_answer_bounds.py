@@ -183,7 +183,7 @@ def test_a_schema_of_answers_knows_its_bounds(schema: Schema) -> None:
 
 def test_an_event_of_the_stream_is_one_of_installevent() -> None:
     contract.check_event("streamInstallEvents", json.dumps(STEP))
-    with pytest.raises(ValueError, match="required"):
+    with pytest.raises(AssertionError, match="required"):
         contract.check_event("streamInstallEvents", json.dumps(_changed(STEP, {"at": ...})))
 
 
@@ -300,23 +300,21 @@ SENT: Final = [
 
 @pytest.mark.parametrize("sent", SENT, ids=[f"{each.api}-{each.status}" for each in SENT])
 def test_an_answer_has_its_fields_within_their_bounds(sent: Sent) -> None:
-    _validate(sent, sent.fields)
+    assert _faults(sent, sent.fields) == []
     for name, value in sent.bad:
         fields = {field: each for field, each in (sent.fields | {name: value}).items() if each is not None}
-        with pytest.raises(Exception, match=r"(?i)header|required|valid|cast"):
-            _validate(sent, fields)
+        assert _faults(sent, fields) != [], (name, value)
 
 
 def test_a_refusal_of_a_report_names_the_places_at_fault() -> None:
     sent = Sent("join", "POST", REPORT, 400, {}, _problem("join", "INVALID_INPUT", 400) | FAULTS, [])
-    _validate(sent, {})
-    with pytest.raises(Exception, match="valid"):
-        _validate(sent._replace(value=_problem("join", "INVALID_INPUT", 400)), {})
+    assert _faults(sent, {}) == []
+    assert _faults(sent._replace(value=_problem("join", "INVALID_INPUT", 400)), {}) != []
 
 
-def _validate(sent: Sent, fields: dict[str, str]) -> None:
+def _faults(sent: Sent, fields: dict[str, str]) -> list[str]:
     kind = "application/problem+json" if sent.value else "text/event-stream"
     body = json.dumps(sent.value).encode() if sent.value else b": gatehouse\n\n" if sent.status == 200 else b""
     shown = fields if sent.status == 204 else fields | {"content-type": kind}
     answer = Answer(f"HTTP/1.1 {sent.status} -", tuple((shown | {"x-request-id": IDENTITY}).items()), body)
-    contract.check_response(sent.api, sent.method, sent.target, answer)
+    return contract.faults(sent.api, sent.method, sent.target, answer)

@@ -98,11 +98,12 @@ def _recorder(listener: ListenerName) -> Recorder:
     return Recorder([own_document(api) for api in APIS], listener)
 
 
-def check_response(api: ApiName, method: str, target: str, answer: Answer) -> None:
-    """Fail where an answer is not one that the document has for this method and path, by its schemas alone."""
-    of, path = own_document(api), own_document(api).template(target)
-    assert path is not None
-    assert of.faults_of_reply(of.at(path)[method], Reply(answer.status, answer.fields, answer.body)) == []
+def faults(api: ApiName, method: str, target: str, answer: Answer) -> list[str]:
+    """Tell what of an answer the document does not have for this method and path, by its schemas alone."""
+    template = own_document(api).template(target)
+    assert template is not None
+    place = own_document(api).at(template)[method]
+    return own_document(api).faults_of_reply(place, Reply(answer.status, answer.fields, answer.body))
 
 
 @cache
