@@ -50,13 +50,24 @@ def test_what_is_not_judged_is_tried_once_more(tmp_path: Path) -> None:
     assert verdicts(judge, 2) == {0: Verdict("tests"), 1: Verdict(UNJUDGED, "xx")}
 
 
-def test_whoever_leaves_early_leaves_no_trial_behind() -> None:
+def test_whoever_leaves_early_leaves_no_trial_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[int] = []
+    fork = os.fork
+
+    def noted() -> int:
+        started.append(fork())
+        return started[-1]
+
+    monkeypatch.setattr(os, "fork", noted)
+
     def judge(number: int) -> Verdict:
         time.sleep(60 if number else 0)
-        return Verdict("tests", str(os.getppid()))
+        return Verdict("tests")
 
     running = pool.run(range(3), judge, jobs=3)
     assert next(running)[0] == 0
     running.close()
-    with pytest.raises(ChildProcessError):
-        os.waitpid(-1, os.WNOHANG)
+    assert len(started) == 3
+    for pid in started:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
