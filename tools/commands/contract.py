@@ -27,12 +27,15 @@ from tools.contract.run import (
     SECRETS,
     Outcome,
 )
+from tools.lint.grammar import METHODS
 from tools.settings import ListenerName
 from tools.state import DEFAULT_FOLDER, noted
 
 APIS: Final = tuple(LISTENERS)
 CONNECTED: Final[tuple[ListenerName, ...]] = ("control", "join", "installer")
 EXAMPLES: Final = 25
+# Operations that are chosen may have no links, without which schemathesis refuses to follow some.
+_ALONE: Final = ("examples", "coverage", "fuzzing")
 _MOST_SEEDS: Final = 1 << 31
 # How each thing that an API is tried with is given.
 _GIVEN_BY: Final = {
@@ -155,13 +158,13 @@ def server(
         CODE_VARIABLE: code,
     }
     target = _target(folder, given, known)
-    chosen = _chosen(target, api)
+    chosen = _having(_chosen(target, api), operation or ())
     for name in dict.fromkeys(listener for each in chosen for listener in LISTENERS[each]):
         _reach(target, name)
     seed = chance.randbelow(_MOST_SEEDS) if seed is None else seed
     options = [
         *(f"--include-operation-id={each}" for each in operation or ()),
-        *([f"--phases={','.join(phase)}"] if phase else ()),
+        *([f"--phases={','.join(phase or _ALONE)}"] if phase or operation else ()),
     ]
     tried = {each: list(_tried(each, target, seed, examples, options)) for each in chosen}
     findings = [
@@ -209,11 +212,26 @@ def _chosen(target: Target, asked: Sequence[str] | None) -> list[str]:
     return chosen
 
 
+def _having(apis: list[str], names: Sequence[str]) -> list[str]:
+    """Return those of `apis` that have one of the operations, or all where none is named."""
+    having = {
+        api: {str(item[method]["operationId"]) for item in _paths(api).values() for method in METHODS if method in item}
+        for api in apis
+    }
+    for name in names:
+        if not any(name in each for each in having.values()):
+            raise RefusedError(f"{name} is no operation of what can be tried: {', '.join(apis)}")
+    return [api for api in apis if not names or having[api] & set(names)]
+
+
 def _reach(target: Target, listener: str) -> None:
     """Raise UnreachableError where a listener does not answer."""
     url = target.listeners[listener]
     authority = target.secrets.get(AUTHORITY_VARIABLE)
-    context = ssl.create_default_context(cafile=authority)
+    try:
+        context = ssl.create_default_context(cafile=authority)
+    except ssl.SSLError:
+        raise RefusedError("the authority's certificate cannot be used") from None
     with Client(url, context=context) as client:
         client.send("GET", "/docs")
 
@@ -238,6 +256,15 @@ def _found(api: str, outcome: Outcome) -> Iterator[dict[str, Any]]:
         }
     for each in outcome.report["errors"]:
         yield {"api": api, "title": each["title"], "severity": "error", "count": each["count"], "operations": []}
+    for label in outcome.report["warnings"].get("missing_auth") or ():
+        # Nothing was tried of an operation that refused every credential.
+        yield {
+            "api": api,
+            "title": "Every request was refused for its credential",
+            "severity": "error",
+            "count": 1,
+            "operations": [_named(api, label)],
+        }
     operations = outcome.report["operations"]
     if not outcome.report["complete"] or not operations or not operations["tested"]:
         yield {"api": api, "title": "Not everything was tried", "severity": "error", "count": 1, "operations": []}
@@ -246,11 +273,16 @@ def _found(api: str, outcome: Outcome) -> Iterator[dict[str, Any]]:
 def _named(api: str, label: str) -> str:
     """Return the operation that schemathesis calls by its method and path, of which a segment may be its server's."""
     method, _, path = label.partition(" ")
-    document = json.loads(files(f"generated.{api}").joinpath("contract.json").read_bytes())
-    for template, item in document["paths"].items():
+    for template, item in _paths(api).items():
         if method.lower() in item and template.endswith(path):
             return str(item[method.lower()]["operationId"])
     return label
+
+
+def _paths(api: str) -> dict[str, Any]:
+    document = json.loads(files(f"generated.{api}").joinpath("contract.json").read_bytes())
+    paths: dict[str, Any] = document["paths"]
+    return paths
 
 
 def _summary(api: str, outcomes: Iterable[Outcome]) -> dict[str, Any]:

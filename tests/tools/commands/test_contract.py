@@ -40,6 +40,34 @@ def test_it_is_a_finding_that_nothing_was_tried(server: Gatehouse, gatehouse: Co
     assert "Not everything was tried" in {finding["title"] for finding in json.loads(done.stdout)["findings"]}
 
 
+def test_of_operations_that_are_chosen_only_these_are_tried(server: Gatehouse, gatehouse: Command) -> None:
+    done = gatehouse("check", "server", "--state", server.state, "--operation", "live", "--examples", "1", "--json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert [each["api"] for each in json.loads(done.stdout)["apis"]] == ["coordinator"]
+    done = gatehouse("check", "server", "--state", server.state, "--operation", "nothing")
+    assert done.returncode == 1
+    assert "nothing is no operation" in done.stderr
+
+
+def test_it_is_a_finding_that_every_credential_is_refused(server: Gatehouse, gatehouse: Command) -> None:
+    key = server.state / "sources/demo.key"
+    options = ("--operation", "listRuns", "--phase", "fuzzing", "--examples", "1", "--json")
+    done = gatehouse("check", "server", server.control, "--key-file", key, *options, GATEHOUSE_OPERATOR_TOKEN="wrong")
+    (finding,) = json.loads(done.stdout)["findings"]
+    assert (done.returncode, finding["operations"]) == (1, ["listRuns"])
+    assert "credential" in finding["title"]
+
+
+@pytest.mark.parametrize("text", ["", "no certificate"])
+def test_an_authority_that_is_none_is_refused(text: str, gatehouse: Command, tmp_path: Path) -> None:
+    (tmp_path / "ca.pem").write_text(text)
+    (tmp_path / "key").write_text("a")
+    options = ("--ca", "ca.pem", "--key-file", "key", "--api", "coordinator")
+    done = gatehouse("check", "server", "https://127.0.0.1:1", *options, GATEHOUSE_OPERATOR_TOKEN="t")
+    assert done.returncode == 1
+    assert done.stderr == "gatehouse: the authority's certificate cannot be used\n"
+
+
 def test_a_server_that_is_away_ends_with_3(folder: StateFolder, gatehouse: Command) -> None:
     done = gatehouse("check", "server", "http://127.0.0.1:1", "--state", folder.path, "--api", "coordinator", "--json")
     assert done.returncode == 3
