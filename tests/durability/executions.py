@@ -18,7 +18,7 @@ ENDED: Final = frozenset({"completed", "failed", "cancelled"})
 WHY: Final = {"reason": "A test wants it."}
 
 # How long a call waits for its answer, in seconds, where a test waits for that time to pass.
-SHORT: Final = 0.3
+SHORT: Final = 0.8
 
 
 def connection(url: str, recovery: str | None = None, **settings: Any) -> dict[str, Any]:
