@@ -17,7 +17,7 @@ from tests.support.gatehouse import CARRIED_OUT, Gatehouse, NewServer, wait_for
 
 pytestmark = pytest.mark.timeout(600)
 
-RUNS = tries(500, elsewhere=24)
+RUNS = tries(200, elsewhere=24)
 # As many runs as both executors together have in hand, and neither has alone.
 AT_ONCE = 16
 
