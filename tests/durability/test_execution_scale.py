@@ -13,11 +13,12 @@ from tests.support import load, wire
 from tests.support.effort import in_ci_alone
 from tests.support.gatehouse import CARRIED_OUT, Gatehouse, NewServer, wait_for
 
-RUNS = 10_000
-MOST_KIBIBYTES = 50 * 1024
+# What ten thousand may cost, 50 MB, a quarter of them may cost by half: the rest is what differs from time to time.
+RUNS = 2_500
+MOST_KIBIBYTES = 25 * 1024
 LOOKED_SECONDS = 5
-# One for each run and second would be a hundred times as many.
-MOST_TRANSACTIONS = RUNS * LOOKED_SECONDS // 100
+# One for each run and second would be fifty times as many.
+MOST_TRANSACTIONS = RUNS * LOOKED_SECONDS // 50
 DONE = {"type": "finish", "outcome": "done", "output": {}}
 
 
@@ -63,7 +64,7 @@ def begin(server: Gatehouse, count: int) -> None:
 
 @in_ci_alone
 @pytest.mark.timeout(900)
-def test_ten_thousand_runs_that_wait_cost_little_memory_and_are_not_asked_for_one_by_one(
+def test_thousands_of_runs_that_wait_cost_little_memory_and_are_not_asked_for_one_by_one(
     new_server: NewServer, postgresql: Server
 ) -> None:
     url = postgresql.create("waiting")
