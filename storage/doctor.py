@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from storage.holds import HoldState, hold_state
 from storage.readers import Readers
-from storage.runs import OUTBOX, RUNS, RunState
+from storage.runs import RUNS, RunState
 from storage.workflows import PACKAGES, SWITCHES
 
 
@@ -51,16 +51,15 @@ class Doctor:
 def _report(connection: sa.Connection) -> Report:
     counted = connection.execute(sa.select(RUNS.c.state, sa.func.count().label("runs")).group_by(RUNS.c.state))
     due = sa.select(sa.func.min(RUNS.c.next_due_at)).where(RUNS.c.next_due_at.is_not(None))
-    # Of a run that was cancelled before, the row is left for the executor to pass over.
-    new = sa.select(sa.func.count()).select_from(OUTBOX.join(RUNS)).where(RUNS.c.state == "admitted")
+    runs: dict[RunState, int] = dict.fromkeys(get_args(RunState), 0) | {row.state: row.runs for row in counted}
     uncertain = sa.select(sa.func.count()).select_from(RUNS).where(RUNS.c.uncertain, RUNS.c.ended_at.is_(None))
     return Report(
         holds=hold_state(connection),
         activation=_activation(connection),
-        runs=dict.fromkeys(get_args(RunState), 0) | {row.state: row.runs for row in counted},
+        runs=runs,
         oldest_due_at=connection.scalar(due),
         uncertain=connection.execute(uncertain).scalar_one(),
-        backlog=connection.execute(new).scalar_one(),
+        backlog=runs["admitted"],
     )
 
 

@@ -17,14 +17,14 @@ from storage.identifiers import parse
 from storage.readers import Readers
 from storage.refusals import Refusal, Refused
 from storage.statements import table
-from storage.tables import OutboxRow, RunRow, StartRow
+from storage.tables import RunRow, StartRow
 from storage.transaction import Transaction
 from storage.writer import Writer, one_by_one
 
 RunState: TypeAlias = Literal["admitted", "running", "waiting", "uncertain", "completed", "failed", "cancelled"]
 StepState: TypeAlias = Literal["running", "waiting", "uncertain", "completed", "failed", "cancelled"]
 
-RUNS, STARTS, OUTBOX = table(RunRow), table(StartRow), table(OutboxRow)
+RUNS, STARTS = table(RunRow), table(StartRow)
 
 _ENDED: Final = ("completed", "failed", "cancelled")
 

@@ -13,7 +13,8 @@ from storage.connections import engine
 from storage.database import Storage
 from storage.errors import AuditUnavailable, SchemaOutOfDate, Unavailable
 from storage.events import Admitted
-from storage.runs import OUTBOX, RUNS
+from storage.execution.rows import OUTBOX
+from storage.runs import RUNS
 from storage.verification import verify
 from tests.storage.work import NODE, admit, candidate, contents, open_storage, rows
 from tests.support.effort import tries

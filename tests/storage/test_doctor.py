@@ -9,8 +9,9 @@ from storage.connections import engine
 from storage.database import Storage
 from storage.doctor import ActivePackage, Report
 from storage.execution.records import Doubt
+from storage.execution.rows import OUTBOX
 from storage.holds import HoldState
-from storage.runs import OUTBOX, RUNS
+from storage.runs import RUNS
 from tests.storage.work import PACKAGE, admit
 
 pytestmark = pytest.mark.anyio

@@ -12,8 +12,9 @@ from storage.audit import AUDIT
 from storage.connections import engine
 from storage.database import Storage
 from storage.events import Admitted, Candidate, Outcome
+from storage.execution.rows import OUTBOX
 from storage.refusals import Refusal, Refused
-from storage.runs import OUTBOX, RUNS
+from storage.runs import RUNS
 from storage.statements import CHUNK, table
 from storage.tables import AdmissionRow
 from tests.storage.work import (

@@ -12,8 +12,9 @@ from storage.audit import AUDIT
 from storage.connections import engine
 from storage.database import Storage
 from storage.execution.records import Advance, Wait
+from storage.execution.rows import OUTBOX
 from storage.refusals import Refusal, Refused
-from storage.runs import OUTBOX, RUNS, Inspection, Run, RunState, Started, Step
+from storage.runs import RUNS, Inspection, Run, RunState, Started, Step
 from tests.storage.work import NEW_RUN, OTHER_PACKAGE, admit, at_once, candidate, digest, rows, start
 
 pytestmark = pytest.mark.anyio

@@ -11,8 +11,8 @@ from storage.connections import engine
 from storage.database import Storage
 from storage.errors import Unavailable, Unstorable
 from storage.execution.records import Advance, Claim, Doubt, Wait
-from storage.execution.rows import ATTEMPTS, CLAIMS, COMMANDS, STEPS
-from storage.runs import OUTBOX, RUNS
+from storage.execution.rows import ATTEMPTS, CLAIMS, COMMANDS, OUTBOX, STEPS
+from storage.runs import RUNS
 from storage.transaction import Transaction
 from tests.storage.execution.work import (
     DONE,
