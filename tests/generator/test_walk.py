@@ -12,11 +12,11 @@ from tools.generator import generate, stub
 
 ROOT = Path(__file__).parents[2]
 SERVICE = "handlers/coordinator/service.py"
-RETRY = """
-  /v1/runs/{run}/retry-same:
+POSTPONE = """
+  /v1/runs/{run}/postpone:
     post:
-      operationId: retrySame
-      summary: Take up a run where it stands
+      operationId: postponeRun
+      summary: Take up a run later
       tags: [runs]
       x-listeners: [control]
       security:
@@ -67,13 +67,13 @@ def test_a_new_operation_leads_by_a_type_error_to_the_line_to_write(
     assert errors(repository, pytestconfig, SERVICE) == []
 
     document = repository / "spec" / "coordinator.yaml"
-    document.write_text(document.read_text("utf-8").replace("\ncomponents:\n", RETRY, 1), "utf-8")
+    document.write_text(document.read_text("utf-8").replace("\ncomponents:\n", POSTPONE, 1), "utf-8")
     generate(repository / "spec", repository / "generated")
     (error,) = errors(repository, pytestconfig, SERVICE)
     assert error.startswith(f"{SERVICE}:")
-    assert 'error: Missing named argument "retry_same" for "Service"  [call-arg]' in error
+    assert 'error: Missing named argument "postpone_run" for "Service"  [call-arg]' in error
 
-    made = stub(repository / "spec", repository, "retrySame")
+    made = stub(repository / "spec", repository, "postponeRun")
     service = repository / SERVICE
     assert made.service == service
     filled = f"return Service(\n        {made.service_line}\n"
