@@ -21,9 +21,12 @@ from tests.durability.executions import (
     workflow,
 )
 from tests.support.clock import Clock
+from tests.support.effort import in_ci_alone
 from tests.support.gatehouse import CARRIED_OUT, Gatehouse, NewServer
 from tests.support.packages import Workflow
 from tests.support.receivers import NEVER, Receiver, Reply, in_turn
+
+pytestmark = in_ci_alone
 
 HOUR: Final = timedelta(hours=1)
 DONE: Final = {"type": "finish", "outcome": "done", "output": {}}

@@ -12,12 +12,12 @@ from tests.durability.executions import end, executor, kill_executor, start
 from tests.durability.kills import ERRAND, FLOW, Errand, Services, Trap
 from tests.durability.ledger import verify
 from tests.storage.postgresql import Server
-from tests.support.effort import in_ci_alone, tries
+from tests.support.effort import in_ci_alone
 from tests.support.gatehouse import CARRIED_OUT, Gatehouse, NewServer, wait_for
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [in_ci_alone, pytest.mark.timeout(600)]
 
-RUNS = tries(200, elsewhere=24)
+RUNS = 200
 # As many runs as both executors together have in hand, and neither has alone.
 AT_ONCE = 16
 
@@ -83,7 +83,6 @@ def test_two_servers_carry_out_each_step_of_each_run_once(pair: Pair) -> None:
         verify(server)
 
 
-@in_ci_alone
 def test_what_a_server_had_in_hand_when_it_was_killed_is_taken_over_by_the_other(pair: Pair) -> None:
     killed, left = pair.servers
     trap = Trap("/states/", holds=True)

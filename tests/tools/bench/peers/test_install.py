@@ -6,10 +6,12 @@ from contextlib import closing
 import httpx
 import pytest
 
-from tests.support.effort import THOROUGH
+from tests.support.effort import in_ci_alone
 from tools.bench.install import EVENTS, Live, Machine, Replay, serving_all
 from tools.bench.streams import EVENTS as PATH
 from tools.bench.streams import OPENING, take_until, understood
+
+pytestmark = in_ci_alone
 
 NAMES = ["gatehouse", "fastapi", "limit"]
 TIMES = re.compile(rb'"at":"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"|"line":"\d{16} ')
@@ -75,7 +77,7 @@ def test_a_replay_reaches_all_readers(machines: dict[str, Machine], name: str) -
 
 
 def test_an_install_that_goes_on_reaches_all_readers_and_is_history_then(machines: dict[str, Machine]) -> None:
-    seconds = 2 if THOROUGH else 1
+    seconds = 2
     for name in NAMES:
         outcome = Live(seconds, count=5).play(machines[name])
         assert outcome.requests == 5 * (2_000 * seconds + 3)
