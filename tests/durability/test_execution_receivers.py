@@ -25,9 +25,12 @@ from tests.durability.executions import (
     start,
     workflow,
 )
+from tests.support.effort import in_ci_alone
 from tests.support.gatehouse import CARRIED_OUT, Gatehouse, NewServer, wait_for
 from tests.support.receivers import NEVER, Answerer, Received, Receiver, Reply, in_turn, of_json
 from tests.support.wire import Answer
+
+pytestmark = in_ci_alone
 
 HOUR: Final = "3600"
 FINE: Final = of_json({"fine": True})

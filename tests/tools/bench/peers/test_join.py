@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.support.effort import THOROUGH
+from tests.support.effort import in_ci_alone
 from tests.support.programs import needs
 from tests.tools.bench.join_inputs import INPUTS, LIFE, RECORDED, UNKNOWN, Report, log
 from tools.authority import key_to_pem, new_key
@@ -16,6 +16,8 @@ from tools.bench.join import Node, Reports, serving_all
 from tools.bench.load import play
 from tools.bench.servers import Server
 from tools.state import StateFolder, signing_authority
+
+pytestmark = in_ci_alone
 
 NAMES = ["gatehouse", "fastapi", "limit"]
 
@@ -33,7 +35,7 @@ class Served(NamedTuple):
         return self.jobs[0].node
 
 
-@pytest.fixture(scope="module", params=["tls", "http"] if THOROUGH else ["tls"])
+@pytest.fixture(scope="module", params=["tls", "http"])
 def served(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """Gatehouse and its peers; what they stand for is only worth comparing where they answer alike."""
     folder = tmp_path_factory.mktemp("bench") / "join"
@@ -110,7 +112,7 @@ def kept(server: Server) -> list[tuple[int, str | None, str]]:
 
 
 @needs("wrk")
-@pytest.mark.parametrize("name", NAMES if THOROUGH else ["limit"])
+@pytest.mark.parametrize("name", NAMES)
 def test_the_load_is_answered_204_and_leaves_its_lines(served: Served, name: str) -> None:
     for job in served.jobs:
         outcome = play(job, served.servers[name], seconds=1, expected_rate=1)
