@@ -12,7 +12,7 @@ run: $(STAMP) ## start a server on SQLite with the demo workflow and its receive
 	$(BIN)/gatehouse serve --demo-receiver
 
 test: $(STAMP) ## run every test
-	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
+	$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 install: $(STAMP) ## make .venv/ from requirements.lock
 
