@@ -5,17 +5,18 @@ from __future__ import annotations
 import contextlib
 import json
 import ssl
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Self
 from urllib.parse import urlsplit
 
 import httpx
 import typer
+from pydantic_core import PydanticCustomError
 
 from tools.commands.folder import address, opened, operator_token
 from tools.commands.terminal import RefusedError, UnreachableError
-from tools.settings import LOOPBACK
+from tools.settings import LOOPBACK, Bind
 
 SECONDS: Final = 30.0
 
@@ -29,6 +30,21 @@ def checked_url(url: str | None) -> str | None:
     if not usable:
         raise typer.BadParameter("must be http://HOST:PORT or https://HOST:PORT")
     return url
+
+
+def local(refusal: str) -> Callable[[str], str]:
+    """Return what refuses, for an option HOST:PORT, an address that others than this machine reach."""
+
+    def checked(text: str) -> str:
+        try:
+            place = Bind.parse(text)
+        except PydanticCustomError as error:
+            raise typer.BadParameter(error.message()) from None
+        if not LOOPBACK.fullmatch(place.host):
+            raise typer.BadParameter(refusal)
+        return text
+
+    return checked
 
 
 def _confidential(url: str | None) -> str | None:

@@ -9,24 +9,21 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 import typer
-import uvicorn
-from pydantic_core import PydanticCustomError
 
 from handlers.gateway.server import bind
+from tools.commands.client import local
 from tools.commands.folder import url
-from tools.commands.terminal import STOPPING, Machine, RefusedError, emit, group, plain
+from tools.commands.terminal import Machine, RefusedError, emit, group, plain
 from tools.receiver import Receiver, Recorder
-from tools.settings import LOOPBACK, Bind, Settings
+from tools.settings import Bind, Settings
+from tools.standalone import Standalone
 from tools.state import DEMO_CONNECTION
 
 app = group()
-
-# What is still being answered at a signal is cut off after so long.
-STOP_SECONDS: Final = 1
 
 
 @app.callback()
@@ -34,21 +31,17 @@ def demo() -> None:
     """Run what the demo workflow calls."""
 
 
-def _loopback(text: str) -> str:
-    try:
-        place = Bind.parse(text)
-    except PydanticCustomError as error:
-        raise typer.BadParameter(error.message()) from None
-    if not LOOPBACK.fullmatch(place.host):
-        raise typer.BadParameter("must be a loopback address: whoever reaches it is answered")
-    return text
-
-
 @app.command()
 def receiver(
     *,
     where: Annotated[
-        str, typer.Option("--bind", metavar="HOST:PORT", callback=_loopback, help="Where it listens.")
+        str,
+        typer.Option(
+            "--bind",
+            metavar="HOST:PORT",
+            callback=local("must be a loopback address: whoever reaches it is answered"),
+            help="Where it listens.",
+        ),
     ] = "127.0.0.1:8099",
     while_stdin: Annotated[
         bool, typer.Option("--while-stdin", hidden=True, help="End where the standard input ends, too.")
@@ -65,40 +58,15 @@ def receiver(
         asyncio.run(_serve(opened, machine=machine, while_stdin=while_stdin))
 
 
-class _Server(uvicorn.Server):
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Leave signals to `_serve`: uvicorn's own would end the process by the signal."""
-        yield
-
-
 async def _serve(opened: socket.socket, *, machine: bool, while_stdin: bool) -> None:
     def told(entry: Mapping[str, Any]) -> None:
         # Whoever read the lines may have gone; what is got is answered all the same.
         with contextlib.suppress(BrokenPipeError):
             emit(machine, entry, lambda console: console.print(_line(entry)))
 
-    server = _Server(
-        uvicorn.Config(
-            Receiver(Recorder(told)),
-            ws="none",
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            proxy_headers=False,
-            server_header=False,
-            timeout_graceful_shutdown=STOP_SECONDS,
-        )
-    )
-
-    def stop() -> None:
-        server.should_exit = True
-
-    loop = asyncio.get_running_loop()
-    for number in STOPPING:
-        loop.add_signal_handler(number, stop)
+    server = Standalone(Receiver(Recorder(told)))
     if while_stdin:
-        loop.add_reader(sys.stdin.fileno(), stop)
+        asyncio.get_running_loop().add_reader(sys.stdin.fileno(), server.stop)
     address = url(*opened.getsockname()[:2], tls=False)
     emit(machine, {"receiver": address}, lambda console: console.print(f"{'demo receiver':<15} {address}"))
     await server.serve(sockets=[opened])

@@ -8,28 +8,22 @@ from typing import Annotated
 
 import httpx
 import typer
-from pydantic_core import PydanticCustomError
 
-from tools.commands.client import checked_url
+from tools.commands.client import checked_url, local
 from tools.commands.terminal import REFUSED, Machine, RefusedError, UnreachableError, machine_text, plain
-from tools.settings import LOOPBACK, Bind, ListenerName
-
-
-def _local(text: str) -> str:
-    try:
-        bind = Bind.parse(text)
-    except PydanticCustomError as error:
-        raise typer.BadParameter(error.message()) from None
-    if not LOOPBACK.fullmatch(bind.host):
-        raise typer.BadParameter("must be an address of this machine alone: what passes is not encrypted here")
-    return text
-
+from tools.settings import Bind, ListenerName
 
 UpstreamOption = Annotated[
     str, typer.Option("--upstream", metavar="URL", callback=checked_url, help="The server, http or https.")
 ]
 ListenOption = Annotated[
-    str, typer.Option("--listen", metavar="HOST:PORT", callback=_local, help="Where clients come to, by plain HTTP.")
+    str,
+    typer.Option(
+        "--listen",
+        metavar="HOST:PORT",
+        callback=local("must be an address of this machine alone: what passes is not encrypted here"),
+        help="Where clients come to, by plain HTTP.",
+    ),
 ]
 SpecOption = Annotated[
     list[Path] | None,

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import signal
 import socket
 import ssl
-import threading
-from collections.abc import AsyncIterator, Callable, Iterator, MutableMapping
-from types import FrameType
+from collections.abc import AsyncIterator, Callable, MutableMapping
 from typing import Any, Final, TypeAlias
 
 import httpx
-import uvicorn
 
 from tools.contract.document import EVENT_STREAM, Reply, Request
 from tools.contract.recorder import Finding, Recorder
+from tools.standalone import Standalone
 from tools.watcher.sse import Parser, TooLongError
 
 Scope: TypeAlias = MutableMapping[str, Any]
@@ -27,7 +23,6 @@ RawFields: TypeAlias = list[tuple[bytes, bytes]]
 # A body beyond this is handed on like any other, and of its answer the head alone is judged.
 KEPT_BYTES: Final = 4 << 20
 CONNECT_SECONDS: Final = 10.0
-STOPPING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # What one connection has to itself (RFC 9110, section 7.6.1). A body that came in chunks goes on in chunks.
 _OF_A_CONNECTION: Final = frozenset(
     (b"connection", b"keep-alive", b"proxy-connection", b"te", b"trailer", b"upgrade", b"expect")
@@ -226,24 +221,13 @@ class _Seen:
         return Request(self.method, self._target, self._fields, self._body.content)
 
 
-class Server(uvicorn.Server):
-    """Serves a proxy; what is under way at the end has a second for its own."""
+class Server(Standalone):
+    """Serves a proxy."""
 
     def __init__(self, proxy: Proxy) -> None:
+        # The answers have the upstream's.
+        super().__init__(proxy, date_header=False)
         self._proxy = proxy
-        config = uvicorn.Config(
-            proxy,
-            http="httptools",
-            ws="none",
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            proxy_headers=False,
-            server_header=False,
-            date_header=False,
-            timeout_graceful_shutdown=1,
-        )
-        super().__init__(config)
 
     def run(self, sockets: list[socket.socket] | None = None) -> None:
         """Serve until `should_exit`, which a signal sets where this is the main thread."""
@@ -254,20 +238,6 @@ class Server(uvicorn.Server):
             await self.serve(sockets)
         finally:
             await self._proxy.close()
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Take the signals for the end, so that the command goes on after it."""
-        main = threading.current_thread() is threading.main_thread()
-        before = {number: signal.signal(number, self._stop) for number in STOPPING} if main else {}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
-
-    def _stop(self, _: int, __: FrameType | None) -> None:
-        self.should_exit = True
 
 
 def _left_out(fields: RawFields) -> frozenset[bytes]:

@@ -11,6 +11,7 @@ from typing import Final
 
 import httpx
 
+from handlers.gateway.server import bind
 from tools.contract.document import APIS, UnusableDocumentError, own, read
 from tools.contract.house import ListenerName
 from tools.contract.proxy import Proxy, Server
@@ -60,9 +61,8 @@ def run(
         found.append(finding)
         tell(finding)
 
-    family = socket.AF_INET6 if ":" in listen.host else socket.AF_INET
     try:
-        opened = socket.create_server((listen.host, listen.port), family=family, backlog=1024)
+        opened = bind(listen.host, listen.port)
     except OSError as error:
         # The command tells a fault with the name of what it is about.
         number = error.errno or 0
