@@ -32,7 +32,7 @@ from pydantic.alias_generators import to_camel
 from pydantic_core import ErrorDetails, PydanticCustomError
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
-from handlers.coordinator.workflows.path_template import MAX_TEMPLATE, PATH_TEMPLATE, has_dot_segments
+from handlers.coordinator.workflows.path_template import MAX_TEMPLATE, PARAMETER, PATH_TEMPLATE, has_dot_segments
 from tools import settingsfile
 from tools.settingsfile import SettingsError, SettingsText
 
@@ -135,7 +135,7 @@ def _template(path: str) -> str:
 
 
 def _receipt_template(path: str) -> str:
-    if re.findall(r"\{[^}]*\}", _template(path)) != ["{key}"]:
+    if PARAMETER.findall(_template(path)) != ["key"]:
         raise PydanticCustomError("receipt", "must have {key} once, and no other name in braces")
     return path
 

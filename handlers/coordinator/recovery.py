@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
@@ -14,6 +13,7 @@ from handlers.coordinator.conflicts import CONFLICT_DETAILS
 from handlers.coordinator.execution.connection import binding_digest
 from handlers.coordinator.execution.verdict import judge
 from handlers.coordinator.runs import NO_RUN, run_model
+from handlers.gateway.times import now_milliseconds
 from storage.execution.records import Advance, AttemptEnd, AttemptResult
 from storage.execution.recovery import UncertainCall
 from storage.refusals import Refusal, Refused
@@ -121,7 +121,7 @@ async def _receipt(app: App, call: UncertainCall) -> _Receipt:
     if command is None or command.recovery != "same-command-and-receipt" or not bound:
         raise _not_reconciled(Refusal.RECONCILE_UNSUPPORTED)
     connection = app.connections[command.connection]
-    started_at = _now()
+    started_at = now_milliseconds()
     exchange = await app.caller.receipt(connection, command)
     move, attempt = judge(
         exchange,
@@ -130,7 +130,7 @@ async def _receipt(app: App, call: UncertainCall) -> _Receipt:
         connection=connection,
         kind="receipt",
         workflow=workflow,
-        now=_now(),
+        now=now_milliseconds(),
         jitter=random.random,
     )
     if not isinstance(move, Advance):
@@ -140,7 +140,3 @@ async def _receipt(app: App, call: UncertainCall) -> _Receipt:
 
 def _not_reconciled(why: Refusal) -> reconcile_op.Problems:
     return RECONCILE_REFUSALS[why](DETAILS[why])
-
-
-def _now() -> int:
-    return time.time_ns() // 1_000_000

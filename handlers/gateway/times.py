@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from datetime import UTC, date, datetime
 from typing import Final, overload
 
@@ -17,6 +18,11 @@ _EPOCH: Final = _BEGINNING.toordinal()
 # The first and the last millisecond that an answer can spell, of the years 0001 to 9999 in UTC.
 _FIRST: Final = (date.min.toordinal() - _EPOCH) * 86_400_000
 _LAST: Final = (date.max.toordinal() + 1 - _EPOCH) * 86_400_000 - 1
+
+
+def now_milliseconds() -> int:
+    """Return the time of the wall clock in epoch milliseconds."""
+    return time.time_ns() // 1_000_000
 
 
 @overload

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-import time
 from collections.abc import Callable
 from typing import Final
 
 from generated.installer.operations import get_install as get_op
 from generated.installer.security import InstallCode
 from generated.runtime import Incoming
+from handlers.gateway.times import now_milliseconds
 from handlers.installer import lock
 from handlers.installer.lock import Change, address_key
 from storage.installer.lock import Lock as StoredLock
@@ -29,14 +29,10 @@ def given_code(value: bytes) -> bytes:
     return code.strip(b" ") if blank and scheme.lower() == b"bearer" else value
 
 
-def _now() -> int:
-    return time.time_ns() // 1_000_000
-
-
 class InstallCodes:
     """Authenticates whoever gives the install code, as long as nobody has guessed too often."""
 
-    def __init__(self, code: str, stored: StoredLock, now: Callable[[], int] = _now) -> None:
+    def __init__(self, code: str, stored: StoredLock, now: Callable[[], int] = now_milliseconds) -> None:
         """Take the code as its file has it; ValueError where that is none. `now` tells epoch milliseconds."""
         self._code = normal(code.strip().encode())
         if not self._code:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import time
 from collections.abc import Collection, Sequence
 from typing import Final, NamedTuple
 
@@ -13,7 +12,7 @@ from generated.join import models
 from generated.join.operations import get_join_log as log_op
 from generated.join.operations import report_join_events as report_op
 from handlers.gateway.bodies import LISTED_FINDINGS
-from handlers.gateway.times import epoch_milliseconds, rfc3339
+from handlers.gateway.times import epoch_milliseconds, now_milliseconds, rfc3339
 from handlers.join.app import App
 from handlers.join.standing import NO_JOIN, standing
 from storage.join.events import LogLine, LogLines, Report, StepEvent
@@ -41,7 +40,7 @@ async def report_join_events(app: App, request: report_op.Request) -> report_op.
     identity = await app.identities.find(request.principal.join_id)
     if identity is None:
         raise report_op.NotFound(NO_JOIN)
-    batch = read_events(request.body.events, identity.plan, time.time_ns() // 1_000_000)
+    batch = read_events(request.body.events, identity.plan, now_milliseconds())
     if batch.errors:
         raise report_op.InvalidInput(REFUSED_EVENTS, errors=list(batch.errors))
     outcome = await app.storage.join.events.report(_report(request, batch))

@@ -23,9 +23,10 @@ from openapi_spec_validator.schemas import schema_v31
 from openapi_spec_validator.validation.exceptions import OpenAPIValidationError
 from referencing.exceptions import Unresolvable
 
+from tools.lint.grammar import METHODS
+
 PROBLEM: Final = "application/problem+json"
 EVENT_STREAM: Final = "text/event-stream"
-METHODS: Final = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
 APIS: Final = ("coordinator", "join", "installer")
 _HOST: Final = "http://document"
 # What a refused value may be told by: the part of the document that it breaks, which is nobody's secret.

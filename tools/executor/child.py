@@ -12,7 +12,6 @@ import re
 import secrets
 import signal
 import sys
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, NoReturn
@@ -28,6 +27,7 @@ from handlers.coordinator.execution.dispatcher import Dispatcher
 from handlers.coordinator.execution.engine import Engine, store
 from handlers.gateway.outlet import outlet
 from handlers.gateway.telemetry import configure_logging
+from handlers.gateway.times import now_milliseconds
 from storage.database import Limits, Storage
 from storage.errors import StorageError
 from tools.keeper import kept
@@ -105,7 +105,7 @@ async def _run(folder: StateFolder, settings: Settings) -> int:
             Definitions(storage.workflows).workflow,
             connections(settings.called()),
             caller,
-            clock=lambda: time.time_ns() // 1_000_000,
+            clock=now_milliseconds,
             jitter=random.random,
         )
         engine = Engine(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import quote
 
 from handlers.coordinator.execution.connection import Connection
+from handlers.coordinator.workflows.path_template import PARAMETER
 from handlers.coordinator.workflows.values import UnfitValueError, canonical_text
 from handlers.coordinator.workflows.workflow import Call
 from storage.execution.records import Command
@@ -16,7 +16,6 @@ MAX_URL_BYTES: Final = 8_192
 # What every request has; an encoded answer could stand for any number of bytes.
 HEADERS: Final = (("Accept", "application/json"), ("Accept-Encoding", "identity"), ("User-Agent", "gatehouse"))
 
-_PARAMETER: Final = re.compile(r"\{([^}]*)\}")
 # What would be resolved away, or lead elsewhere, as a whole segment; since no parameter is one, no segment becomes one.
 _NO_SEGMENT: Final = frozenset({"", ".", ".."})
 
@@ -54,7 +53,7 @@ def _headers(key: str, method: str, body: bytes | None) -> tuple[tuple[str, str]
 
 
 def _filled(template: str, parameters: Mapping[str, Any]) -> str:
-    return _PARAMETER.sub(lambda parameter: _segment(parameters[parameter[1]]), template)
+    return PARAMETER.sub(lambda parameter: _segment(parameters[parameter[1]]), template)
 
 
 def _segment(value: Any) -> str:

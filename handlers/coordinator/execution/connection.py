@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,13 +10,13 @@ from typing import Any, Final
 from jsonschema_rs import Draft202012Validator
 
 from handlers.coordinator.workflows.digest import digest_of
+from handlers.coordinator.workflows.path_template import PARAMETER
 from handlers.coordinator.workflows.schema import compile_schema
 from storage.execution.records import Recovery
 
 TIMEOUT_SECONDS: Final = 10.0
 MAX_RESPONSE_BYTES: Final = 262_144
 
-_PARAMETER: Final = re.compile(r"\{[^}]*\}")
 # How a call is sent, not what it is: these may change while runs wait.
 _UNBOUND: Final = frozenset({"caFile", "maxResponseBytes", "timeoutSeconds", "tokenFile"})
 _SETS: Final = frozenset({"methods", "paths"})
@@ -86,4 +85,4 @@ def _file(name: str | None) -> Path | None:
 
 
 def _nameless(template: str) -> str:
-    return _PARAMETER.sub("{}", template)
+    return PARAMETER.sub("{}", template)

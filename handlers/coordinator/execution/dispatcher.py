@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from typing import Final, Protocol
 
+from handlers.gateway.times import now_milliseconds
 from storage.execution.records import Claim
 
 log = logging.getLogger("gatehouse.dispatcher")
@@ -70,7 +71,7 @@ class Dispatcher:
         *,
         executor: str,
         concurrency: int,
-        clock: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+        clock: Callable[[], int] = now_milliseconds,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._claims = claims

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from collections.abc import Mapping as Names
 from typing import Any, Final, NamedTuple
@@ -11,7 +10,7 @@ from handlers.coordinator.workflows.cel_source import Scope
 from handlers.coordinator.workflows.format import EVENT_SCOPE, check_format
 from handlers.coordinator.workflows.graph import check_graph, objects
 from handlers.coordinator.workflows.mapping import Mapping, RefusedMappingError, compile_mapping
-from handlers.coordinator.workflows.path_template import has_dot_segments
+from handlers.coordinator.workflows.path_template import PARAMETER, has_dot_segments
 from handlers.coordinator.workflows.schema import check_schema
 from handlers.gateway.yaml_reader import Fault, Path
 
@@ -21,7 +20,6 @@ _MAPPINGS: Final[Names[str, tuple[str, ...]]] = {
     "finish": ("output",),
     "wait-until": ("until",),
 }
-_PARAMETER: Final = re.compile(r"\{([^}]*)\}")
 _WITHOUT_BODY: Final = frozenset({"DELETE", "GET"})
 
 
@@ -102,7 +100,7 @@ def _faults_of_call(path: Path, step: Names[str, Any]) -> Iterator[Fault]:
     if has_dot_segments(template):
         yield Fault((*path, "path"), "must be without the segments '.' and '..'")
     given = step.get("parameters", {})
-    asked = dict.fromkeys(_PARAMETER.findall(template))
+    asked = dict.fromkeys(PARAMETER.findall(template))
     if not isinstance(given, dict):
         return
     yield from (Fault((*path, "path"), f"the parameter {name} is not given") for name in asked if name not in given)
