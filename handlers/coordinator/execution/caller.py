@@ -49,7 +49,8 @@ class Caller:
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         """`clock` gives seconds since the epoch, by which a Retry-After that is a date is measured."""
         self._clock = clock
-        self._transports: dict[Path | None, httpx.AsyncHTTPTransport] = {None: _transport(verify=True)}
+        # Each is made for its first call: to read the public authorities takes time and memory.
+        self._transports: dict[Path | None, httpx.AsyncHTTPTransport] = {}
 
     async def send(self, connection: Connection, command: Command) -> Exchange:
         """Send a command as it was prepared; raises nothing, whatever the receiver does."""
@@ -88,8 +89,8 @@ class Caller:
 
     def _trusting(self, ca_file: Path | None) -> httpx.AsyncHTTPTransport:
         """Return the transport that trusts the authorities of a file, as they are at its first call, or the public."""
-        if ca_file is not None and ca_file not in self._transports:
-            self._transports[ca_file] = _transport(verify=_context(ca_file))
+        if ca_file not in self._transports:
+            self._transports[ca_file] = _transport(verify=True if ca_file is None else _context(ca_file))
         return self._transports[ca_file]
 
     async def _ask(self, transport: httpx.AsyncHTTPTransport, request: httpx.Request, limit: int) -> Exchange:
