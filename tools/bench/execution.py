@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
+from handlers.gateway.times import now_milliseconds
 from tools.bench import programs
 from tools.bench.admission import Admission
 from tools.bench.budgets import Budget
@@ -130,7 +131,7 @@ def _told(outcome: Round) -> str:
 
 def _play(job: Execution, server: Server, seconds: int) -> Round:
     """One round of a server that was just started, after a warm-up, and with execution once the first run has ended."""
-    started = now()
+    started = now_milliseconds()
     warm = play(job, server, seconds=WARM_UP_SECONDS, expected_rate=WARM_UP_RATE)
     if server.program.name == OFF:
         return play(job, server, seconds=seconds, expected_rate=warm.rate)
@@ -141,7 +142,7 @@ def _play(job: Execution, server: Server, seconds: int) -> Round:
 
 def _wait_for_a_run(server: Server, started: int) -> None:
     deadline = time.monotonic() + FIRST_RUN_SECONDS
-    while not ended(server, started, now()):
+    while not ended(server, started, now_milliseconds()):
         if time.monotonic() > deadline:
             raise BenchError(f"{server.program.name} carried out no run within {FIRST_RUN_SECONDS:g} s")
         time.sleep(0.05)
@@ -164,8 +165,3 @@ def ended(server: Server, since: int, until: int) -> int:
     """How many runs were completed in this time, in epoch milliseconds; the end is not of it."""
     query = f"SELECT count(*) FROM runs WHERE state = 'completed' AND ended_at >= {since} AND ended_at < {until}"  # noqa: S608 - numbers
     return counts(server.program.database, {"runs": query})["runs"]
-
-
-def now() -> int:
-    """Epoch milliseconds."""
-    return time.time_ns() // 1_000_000

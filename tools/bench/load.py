@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Protocol
 
+from handlers.gateway.times import now_milliseconds
 from tools.bench.budgets import Budget
 from tools.bench.servers import BenchError, Server, cpu_seconds
 
@@ -113,7 +114,7 @@ def play(job: Job, server: Server, *, seconds: int, expected_rate: float) -> Rou
 
 def _run_wrk(server: Server, arguments: list[str], seconds: int) -> Round:
     command = [wrk(), "--threads=1", f"--connections={CONNECTIONS}", f"--duration={seconds}s", "--timeout=10s"]
-    before, began_at = _children_seconds(), time.time_ns() // 1_000_000
+    before, began_at = _children_seconds(), now_milliseconds()
     done = subprocess.run(  # noqa: S603 - wrk with the bench's own arguments, no shell
         [*command, *arguments], capture_output=True, text=True, timeout=seconds + 30, check=False
     )
