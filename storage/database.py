@@ -7,23 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import sqlalchemy as sa
-
-from storage.admission import RunStatements
-from storage.audit import AuditFile
-from storage.connections import engine, is_fault, not_opened
-from storage.doctor import Doctor
-from storage.events import Admissions
-from storage.execution.storage import ExecutionStorage
-from storage.holds import Holds, hold_state
-from storage.installer.storage import InstallerStorage
-from storage.join.storage import JoinStorage
-from storage.migrations import require_head
+from storage.aggregates import Aggregates
+from storage.holds import hold_state
+from storage.opening import Opened, Place
+from storage.process_writer import Child, ProcessWriter
 from storage.readers import Readers
-from storage.runs import Runs
-from storage.statements import Spelling
-from storage.workflows import Workflows
-from storage.writer import Writer
+from storage.writer import ThreadWriter, Writer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,37 +25,14 @@ class Limits:
     busy_milliseconds: int = 2000
 
 
-class Storage:
+class Storage(Aggregates):
     """One process's storage; every coroutine is to be awaited in the loop that opened it."""
 
-    def __init__(
-        self,
-        engines: tuple[sa.Engine, sa.Engine],
-        audit: AuditFile,
-        limits: Limits,
-        *,
-        node: str,
-        recovery_only: bool,
-        on_commit: Callable[[int], None] | None,
-        pace_seconds: float,
-    ) -> None:
-        self._engines = engines
-        self._audit = audit
-        writing, reading = engines
-        spelling = Spelling(writing.dialect)
-        statements = RunStatements(spelling)
-        self.writer = Writer(
-            writing, audit, node=node, waiting=limits.waiting, on_commit=on_commit, pace_seconds=pace_seconds
-        )
-        self._readers = Readers(reading, size=limits.readers, waiting=limits.reads_waiting)
-        self.admissions = Admissions(self.writer, spelling, statements, recovery_only=recovery_only)
-        self.runs = Runs(self.writer, self._readers, statements, recovery_only=recovery_only)
-        self.holds = Holds(self.writer, self._readers)
-        self.workflows = Workflows(self.writer, self._readers)
-        self.execution = ExecutionStorage(self.writer, self._readers, spelling)
-        self.join = JoinStorage(self.writer, self._readers, spelling)
-        self.installer = InstallerStorage(self.writer, self._readers, spelling)
-        self.doctor = Doctor(self._readers)
+    def __init__(self, opened: Opened, writer: Writer, limits: Limits, *, recovery_only: bool) -> None:
+        self.writer = writer
+        self._opened = opened
+        self._readers = Readers(opened.reading, size=limits.readers, waiting=limits.reads_waiting)
+        super().__init__(writer, self._readers, opened.writing.dialect, recovery_only=recovery_only)
 
     @classmethod
     async def open(
@@ -89,48 +55,49 @@ class Storage:
         the URL is of no such kind.
         """
         limits = limits or Limits()
-        busy = limits.busy_milliseconds
-        writing = engine(url, "write", busy_milliseconds=busy)
-        reading = engine(url, "read", busy_milliseconds=busy, size=limits.readers + 1)
-        audit = AuditFile(audit_file, node, reading, busy_milliseconds=busy)
-        try:
-            await asyncio.to_thread(_prepare, reading, audit, url)
-        except BaseException:
-            _release(audit, writing, reading)
-            raise
-        return cls(
-            (writing, reading),
-            audit,
-            limits,
+        opened = Opened(
+            Place(url=url, node=node, audit_file=audit_file, busy_milliseconds=limits.busy_milliseconds),
+            readers=limits.readers,
+        )
+        await asyncio.to_thread(opened.prepare)
+        writer = ThreadWriter(
+            opened.writing,
+            opened.audit,
             node=node,
-            recovery_only=recovery_only,
+            waiting=limits.waiting,
             on_commit=on_commit,
             pace_seconds=pace_seconds,
         )
+        return cls(opened, writer, limits, recovery_only=recovery_only)
+
+    @classmethod
+    async def open_beside(
+        cls,
+        place: Place,
+        child: Child,
+        *,
+        recovery_only: bool,
+        limits: Limits,
+        on_commit: Callable[[int], None],
+        on_loss: Callable[[], None],
+    ) -> Storage:
+        """Open the same database as the child (process_writer.start), which writes for this process, too.
+
+        Raises what `open` raises. `on_loss` is called where the child ends before it is told to: nothing can be
+        written then any more.
+        """
+        writer = ProcessWriter(child, waiting=limits.waiting, on_commit=on_commit, on_loss=on_loss)
+        await writer.connect()
+        storage = cls(Opened(place, readers=limits.readers), writer, limits, recovery_only=recovery_only)
+        writer.know(storage)
+        return storage
 
     async def close(self) -> None:
         """Finish what waits, then close every connection; may be called twice."""
         await self.writer.close()
         await self._readers.close()
-        _release(self._audit, *self._engines)
+        self._opened.release()
 
     async def ready(self) -> None:
         """One cheap read; raises Unavailable where the database does not answer."""
         await self._readers.read(hold_state)
-
-
-def _prepare(reading: sa.Engine, audit: AuditFile, url: str) -> None:
-    try:
-        with reading.connect() as connection, connection.begin():
-            require_head(connection)
-        audit.catch_up()
-    except Exception as error:
-        if is_fault(error, reading.dialect):
-            raise not_opened(error, url) from error
-        raise
-
-
-def _release(audit: AuditFile, *engines: sa.Engine) -> None:
-    audit.close()
-    for each in engines:
-        each.dispose()

@@ -10,6 +10,7 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from storage.admission import Births, NewRun, RunStatements
+from storage.committer import one_by_one
 from storage.execution.progress import Progress
 from storage.execution.records import Attempt, FailureCode, Recovery, StepType
 from storage.execution.rows import STEPS, attempts_of, command_of
@@ -19,7 +20,7 @@ from storage.refusals import Refusal, Refused
 from storage.statements import table
 from storage.tables import RunRow, StartRow
 from storage.transaction import Transaction
-from storage.writer import Writer, one_by_one
+from storage.writer import Writer
 
 RunState: TypeAlias = Literal["admitted", "running", "waiting", "uncertain", "completed", "failed", "cancelled"]
 StepState: TypeAlias = Literal["running", "waiting", "uncertain", "completed", "failed", "cancelled"]

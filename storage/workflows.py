@@ -10,11 +10,12 @@ import orjson
 import rfc8785
 import sqlalchemy as sa
 
+from storage.committer import one_by_one
 from storage.readers import Readers
 from storage.statements import table
 from storage.tables import DefinitionRow, PackageDefinitionRow, PackageRow, SwitchRow
 from storage.transaction import Transaction
-from storage.writer import Writer, one_by_one
+from storage.writer import Writer
 
 PACKAGES, HELD_BY, RETAINED = table(PackageRow), table(PackageDefinitionRow), table(DefinitionRow)
 SWITCHES = table(SwitchRow)

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import gc
 import os
+import signal
 import socket
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -23,7 +24,7 @@ from handlers.coordinator.execution.connection import connections
 from handlers.coordinator.sources import Sources
 from handlers.gateway.faults import Api
 from handlers.gateway.listener import Listener
-from handlers.gateway.outlet import outlet
+from handlers.gateway.outlet import Outlet, outlet
 from handlers.gateway.pages import Page, document_pages, metrics_page
 from handlers.gateway.server import Bound, serve
 from handlers.gateway.telemetry import Metrics, RequestLog, configure_logging
@@ -39,8 +40,12 @@ from handlers.join.rafts.etcd import EtcdRaft
 from handlers.join.rafts.ledger import LedgerRaft
 from handlers.join.rafts.port import Raft
 from handlers.join.turns import Turns
+from storage import process_writer
 from storage.database import Storage
+from storage.errors import Unavailable
 from storage.join.ledger import Ledger
+from storage.opening import Place
+from storage.process_writer import Child
 from tools import settings as chosen
 from tools.commands import database
 from tools.executor.supervisor import STOP_SECONDS, Supervisor
@@ -77,6 +82,13 @@ def run(
     Raises what `Storage.open` raises, StateError where a file of the folder is missing or none of its kind, and
     SettingsError where a file is that the settings name.
     """
+    place = Place(
+        url=settings.database_url,
+        node=settings.node,
+        audit_file=folder.audit_file,
+        busy_milliseconds=settings.limits.busy_milliseconds,
+    )
+    child = process_writer.start(place, recovery_only=recovery_only, prepare=_prepare_child)
     with contextlib.ExitStack() as opened:
         # A process that was started without stderr has no log.
         stderr = sys.stderr or opened.enter_context(Path(os.devnull).open("w"))
@@ -91,6 +103,8 @@ def run(
                 sockets,
                 sources,
                 request_log,
+                place,
+                child,
                 recovery_only=recovery_only,
                 supervisor=supervisor,
                 ready=ready,
@@ -104,6 +118,8 @@ async def _run(
     sockets: Mapping[ListenerName, socket.socket],
     sources: Sources,
     request_log: RequestLog,
+    place: Place,
+    child: Child,
     *,
     recovery_only: bool,
     supervisor: Supervisor | None,
@@ -116,6 +132,10 @@ async def _run(
         if supervisor is not None:
             supervisor.wake()
 
+    def lost() -> None:
+        # Nothing can be written any more: whoever keeps this server running has to start it anew.
+        signal.raise_signal(signal.SIGTERM)
+
     def answering() -> None:
         ready()
         if supervisor is not None:
@@ -123,13 +143,13 @@ async def _run(
 
     async with contextlib.AsyncExitStack() as opened:
         opened.callback(request_log.flush)
-        storage = await Storage.open(
-            settings.database_url,
-            node=settings.node,
-            audit_file=folder.audit_file,
+        storage = await Storage.open_beside(
+            place,
+            child,
             recovery_only=recovery_only,
             limits=database.limits(settings),
             on_commit=committed,
+            on_loss=lost,
         )
         opened.push_async_callback(storage.close)
         rafts = [_raft(each, storage.join.ledger) for each in settings.rafts]
@@ -163,14 +183,28 @@ async def _run(
         # Told once `serve` has taken over the signals: whoever reads it may send one at once.
         asyncio.get_running_loop().call_soon(answering)
         await serve(bound, stopping.set)
+        if storage.writer.closed:
+            raise Unavailable("the process that commits has ended")
+
+
+def _prepare_child() -> None:
+    """Let the process that commits log as this one does; what both have stays shared as long as neither touches it."""
+    if sys.stderr is not None:
+        configure_logging(Outlet(sys.stderr.fileno()))
+    _make_the_collector_rare()
 
 
 def _leave_to_reference_counts() -> None:
-    """Make the garbage collector a rare guest: a request makes no cycles, and what start-up made stays for good.
+    """Have no garbage collector look at what start-up made: it stays for good."""
+    gc.collect()
+    _make_the_collector_rare()
+
+
+def _make_the_collector_rare() -> None:
+    """Let the collector come seldom, since a request makes no cycles, and never to what there is.
 
     With its usual thresholds it walked all of that again and again, which the slowest requests paid for.
     """
-    gc.collect()
     gc.freeze()
     gc.set_threshold(10_000, 20, 50)
 

@@ -8,13 +8,14 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
+from storage.committer import one_by_one
 from storage.execution.records import Claim
 from storage.execution.rows import CLAIMS, EXECUTORS, OUTBOX, RUNS
 from storage.holds import hold_state
 from storage.readers import Readers
 from storage.statements import Spelling
 from storage.transaction import Transaction
-from storage.writer import Writer, one_by_one
+from storage.writer import Writer
 
 
 class _Taking(NamedTuple):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from storage.committer import one_by_one
 from storage.execution.progress import Progress
 from storage.execution.records import AttemptEnd, AttemptKind, Claim, Command, Move, Position, StepType
 from storage.transaction import Transaction
-from storage.writer import Writer, one_by_one
+from storage.writer import Writer
 
 
 class _Dispatch(NamedTuple):

@@ -9,6 +9,7 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
+from storage.committer import one_by_one
 from storage.execution.doubt import in_doubt
 from storage.execution.progress import Progress, position, standing
 from storage.execution.records import MOST_TRIES, Advance, Attempt, AttemptEnd, End, Position
@@ -19,7 +20,7 @@ from storage.readers import Readers
 from storage.refusals import Refusal, Refused
 from storage.runs import Run, one_run
 from storage.transaction import Transaction
-from storage.writer import Writer, one_by_one
+from storage.writer import Writer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from storage.committer import one_by_one
 from storage.installer.config import StoredConfig, stored_config
 from storage.installer.records import ATTEMPTS, Attempt, StepRecord, latest, write_steps
 from storage.installer.stream import Appended, NewEvent, Stream
 from storage.readers import Readers
 from storage.transaction import Transaction
-from storage.writer import Writer, one_by_one
+from storage.writer import Writer
 
 
 @dataclass(frozen=True, slots=True)

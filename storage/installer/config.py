@@ -9,12 +9,13 @@ from typing import Final
 import orjson
 import sqlalchemy as sa
 
+from storage.committer import one_by_one
 from storage.installer.records import is_running
 from storage.readers import Readers
 from storage.statements import table
 from storage.tables import InstallConfigRow
 from storage.transaction import Transaction
-from storage.writer import Writer, one_by_one
+from storage.writer import Writer
 
 CONFIG: Final = table(InstallConfigRow)
 

@@ -9,13 +9,14 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
+from storage.committer import one_by_one
 from storage.identifiers import parse
 from storage.join.records import from_json, to_json
 from storage.readers import Readers
 from storage.statements import table
 from storage.tables import LedgerMemberRow
 from storage.transaction import Transaction
-from storage.writer import Writer, one_by_one
+from storage.writer import Writer
 
 MEMBERS = table(LedgerMemberRow)
 

@@ -13,12 +13,13 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
+from storage.committer import one_by_one
 from storage.join import turns
 from storage.join.records import JOINS, RAFTS, STEPS, Failure, Peer, from_json, maybe_json, raft_step, to_json
 from storage.join.states import JoinState, RaftKind, RaftState
 from storage.readers import Readers
 from storage.transaction import Transaction
-from storage.writer import Writer, one_by_one
+from storage.writer import Writer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

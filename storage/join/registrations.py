@@ -9,6 +9,7 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
+from storage.committer import one_by_one
 from storage.identifiers import parse
 from storage.join import turns
 from storage.join.records import (
@@ -31,7 +32,7 @@ from storage.join.states import JoinState, RaftKind, Role
 from storage.join.tokens import TOKENS
 from storage.readers import Readers
 from storage.transaction import Transaction
-from storage.writer import Writer, one_by_one
+from storage.writer import Writer
 
 __all__ = [
     "Failure",

@@ -8,13 +8,14 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
+from storage.committer import one_by_one
 from storage.identifiers import hyphenated, parse
 from storage.join.records import JOINS, maybe_json
 from storage.readers import Readers
 from storage.statements import table
 from storage.tables import JoinTokenRow
 from storage.transaction import Transaction
-from storage.writer import Writer, one_by_one
+from storage.writer import Writer
 
 TOKENS = table(JoinTokenRow)
 

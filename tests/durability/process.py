@@ -43,12 +43,21 @@ def peak_memory(server: Gatehouse) -> int:
 @contextlib.contextmanager
 def no_file_beyond(server: Gatehouse, size: int) -> Iterator[None]:
     """Let the running server write no file beyond this many bytes, as a disk that is full would."""
-    before = resource.prlimit(server.pid, resource.RLIMIT_FSIZE)
-    resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (size, before[1]))
+    pid = committing(server)
+    before = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (size, before[1]))
     try:
         yield
     finally:
-        resource.prlimit(server.pid, resource.RLIMIT_FSIZE, before)
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, before)
+
+
+def committing(server: Gatehouse) -> int:
+    """Return the id of the process that commits for a running server: the child that is a fork of it."""
+    command = Path(f"/proc/{server.pid}/cmdline").read_bytes()
+    children = Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text().split()
+    [child] = [each for each in children if Path(f"/proc/{each}/cmdline").read_bytes() == command]
+    return int(child)
 
 
 def allow_descriptors(server: Gatehouse, more: int) -> None:
