@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 from collections.abc import AsyncIterator
 
 import msgspec
@@ -54,7 +55,7 @@ def test_a_request_tells_what_the_client_accepts_where_that_is_a_choice() -> Non
     assert get_good.Request(good="tea", accept=None, trace_id="0" * 32).accept is None
     others = [operation for operation in OPERATIONS if operation is not get_good.OPERATION]
     assert not any(operation.accept for operation in others)
-    assert not any(field.name == "accept" for field in dataclasses.fields(put_good.Request))
+    assert "accept" not in inspect.signature(put_good.Request).parameters
 
 
 def test_headers_are_fields_and_only_the_optional_one_may_be_left_out() -> None:

@@ -24,6 +24,7 @@ LIBRARY: Final[dict[str, str]] = {
     "Final": "typing",
     "Literal": "typing",
     "Never": "typing",
+    "Struct": "msgspec",
     "TypeAlias": "typing",
     "UNSET": "msgspec",
     "UnsetType": "msgspec",
@@ -31,7 +32,7 @@ LIBRARY: Final[dict[str, str]] = {
 }
 
 # Raised when the same document gives other text than before.
-VERSION: Final = 1
+VERSION: Final = 2
 
 
 def header(source: str | None, *, with_models: bool = False) -> str:
