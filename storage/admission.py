@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from storage.refusals import Refusal, Refused
 from storage.statements import Spelling, table
@@ -12,8 +11,7 @@ from storage.tables import OutboxRow, RunRow
 from storage.transaction import Transaction
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewRun:
+class NewRun(NamedTuple):
     """The run that a new identity would begin; `input` is canonical JSON, `deadline_seconds` count from admission."""
 
     workflow_version: str

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from storage.admission import Births, NewRun, RunStatements
 from storage.identifiers import hex_digits, hyphenated
@@ -18,8 +17,7 @@ from storage.writer import Writer
 __all__ = ["Admissions", "Admitted", "Candidate", "NewRun", "Outcome"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
+class Candidate(NamedTuple):
     """One verified delivery of an event, with all that was found out about it before the transaction.
 
     `event_id` is 32 lower-case hex digits and `event_digest` the `sha256:` digest of the exact body. `activation` is
@@ -40,8 +38,7 @@ class Candidate:
     conflict: Refused | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Admitted:
+class Admitted(NamedTuple):
     """The identity stands for this run (a UUIDv7, lower case, hyphens); `new` is False for a redelivery."""
 
     run_id: str

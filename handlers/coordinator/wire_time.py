@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import date
+from functools import lru_cache
 from typing import Final
 
 _FORM: Final = re.compile(
@@ -25,9 +26,17 @@ def parse(text: str, fraction_digits: int) -> int | None:
     day, hours, minutes, seconds, fraction = form.groups(default="")
     if len(fraction) > fraction_digits:
         return None
-    try:
-        days = date.fromisoformat(day).toordinal() - _FIRST_DAY
-    except ValueError:
+    days = _days(day)
+    if days is None:
         return None
     whole = ((days * 24 + int(hours)) * 60 + int(minutes)) * 60 + int(seconds)
     return whole * _SECOND + int(fraction.ljust(9, "0"))
+
+
+@lru_cache(maxsize=64)
+def _days(day: str) -> int | None:
+    """Return the days since the epoch; None for a date that no calendar has. Most times are of a few days."""
+    try:
+        return date.fromisoformat(day).toordinal() - _FIRST_DAY
+    except ValueError:
+        return None

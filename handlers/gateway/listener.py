@@ -5,9 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
 
-from connexion.lifecycle import ConnexionRequest, ConnexionResponse
 from starlette.types import Receive, Scope, Send
 
 from handlers.gateway.answers import Rendered, entry_answer
@@ -47,7 +45,7 @@ class Listener:
             for operation in api.operations
             if name in operation.listeners
         }
-        self._app = routed(endpoints, self._unrouted, self._wrong_method, self._failed)
+        self._app = routed(endpoints, self._unrouted, self._wrong_method)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one HTTP request; after a malformed one the connection ends (see Reply)."""
@@ -62,6 +60,11 @@ class Listener:
                 scope["path"] = canonical_path(scope["raw_path"])
                 refusal = await self._refusal(exchange)
                 await (refusal.send(reply) if refusal else self._app(scope, receive, reply))
+        except Exception as error:
+            if reply.status:
+                raise
+            log.error("failure outside an operation", exc_info=error, extra={"traceId": exchange.trace_id})
+            await self._fault(Fault.FAILURE, scope["path"], exchange.trace_id).send(reply)
         finally:
             # Both hold the scope: left in it, each request would be a cycle that waits for the collector.
             del scope[EXCHANGE]
@@ -92,18 +95,8 @@ class Listener:
         trace_id = scope[EXCHANGE].trace_id
         await self._fault(Fault.METHOD_NOT_ALLOWED, scope["path"], trace_id, {"Allow": allow}).send(send)
 
-    async def _failed(self, request: ConnexionRequest, error: Exception) -> ConnexionResponse:
-        scope = request.scope
-        log.error("failure outside an operation", exc_info=error, extra={"traceId": scope[EXCHANGE].trace_id})
-        return _through_connexion(self._fault(Fault.FAILURE, scope["path"], scope[EXCHANGE].trace_id))
-
     def _fault(self, fault: Fault, path: str, trace_id: str, headers: Mapping[str, str] | None = None) -> Rendered:
         return entry_answer(self._api_of(path).entry(fault), fault.value, trace_id, headers=headers)
 
     def _api_of(self, path: str) -> Api:
         return next((api for api in self._apis if api.prefix and path.startswith(api.prefix)), self._apis[0])
-
-
-def _through_connexion(rendered: Rendered) -> Any:
-    headers = {name.decode(): value.decode() for name, value in rendered.headers}
-    return ConnexionResponse(status_code=rendered.status, headers=headers, body=rendered.body)

@@ -56,6 +56,8 @@ class GatewayProtocol(HttpToolsProtocol):
     _phase = _Phase.IDLE
     _progressed = False
     _overhead = 0
+    _chunk = 0
+    _since_complete = 0
     _answering: RequestResponseCycle | None = None
     _stalled: asyncio.TimerHandle | None = None
     _stopping = False
@@ -165,6 +167,8 @@ class GatewayProtocol(HttpToolsProtocol):
 
     def _parse_within_bounds(self, data: bytes) -> None:
         self._progressed = False
+        self._chunk = len(data)
+        self._since_complete += self._chunk
         self._parse(data)
         self._overhead = 0 if self._progressed else self._overhead + len(data)
         if self._phase is _Phase.REFUSED:
@@ -206,7 +210,10 @@ class GatewayProtocol(HttpToolsProtocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Take a header field, without the white space that may follow its value (RFC 9110, section 5.5)."""
-        super().on_header(name, value.rstrip(b" \t"))
+        name, value = name.lower(), value.rstrip(b" \t")
+        if name == b"expect" and value.lower() == b"100-continue":
+            self.expect_100_continue = True
+        self.headers.append((name, value))
 
     def on_headers_complete(self) -> None:
         """Keep the target as it was received; what no operation can have is noted as a fault."""
@@ -223,13 +230,16 @@ class GatewayProtocol(HttpToolsProtocol):
         self.headers = []
 
     def _is_faulty(self) -> bool:
-        size = len(self.url) + 4 * len(self.headers) + sum(map(len, chain.from_iterable(self.headers)))
         return (
             not self.url.startswith(b"/")
             or b"#" in self.url
             or self.parser.get_http_version() not in {"1.0", "1.1"}
-            or size > HEADER_BYTES
+            # What has come in all bounds a section that is then not measured.
+            or (self._since_complete > HEADER_BYTES and self._section_size() > HEADER_BYTES)
         )
+
+    def _section_size(self) -> int:
+        return len(self.url) + 4 * len(self.headers) + sum(map(len, chain.from_iterable(self.headers)))
 
     def on_body(self, body: bytes) -> None:
         """Take some of the body."""
@@ -241,6 +251,8 @@ class GatewayProtocol(HttpToolsProtocol):
         if self.parser.should_upgrade():
             return
         self._phase = _Phase.IDLE
+        # Some of the next request may have come with the end of this one.
+        self._since_complete = self._chunk
         self._expect(None)
         super().on_message_complete()
 

@@ -13,9 +13,7 @@ from urllib.parse import quote_from_bytes, unquote_to_bytes
 
 from connexion import ConnexionMiddleware
 from connexion.middleware.abstract import ROUTING_CONTEXT, RoutedAPI, RoutedMiddleware
-from connexion.middleware.exceptions import ExceptionMiddleware
 from connexion.middleware.routing import RoutingMiddleware
-from connexion.middleware.server_error import ServerErrorMiddleware
 from connexion.resolver import Resolver
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -154,21 +152,18 @@ class _NoFunction(Resolver):  # type: ignore[misc]
         return partial(str, operation_id)
 
 
-def routed(endpoints: Mapping[str, Endpoint], unrouted: ASGIApp, wrong_method: WrongMethod, on_failure: Any) -> ASGIApp:
-    """Return connexion's stack: server errors, exceptions, routing, our endpoints.
+def routed(endpoints: Mapping[str, Endpoint], unrouted: ASGIApp, wrong_method: WrongMethod) -> ASGIApp:
+    """Return connexion's stack: routing, our endpoints.
 
-    `unrouted` gets every other path, `wrong_method` the other methods of a path, with its Allow.
+    `unrouted` gets every other path, `wrong_method` the other methods of a path, with its Allow. connexion's own two
+    middlewares for errors would find none that the listener does not answer itself, and each took its time of every
+    message.
     """
-    app = ConnexionMiddleware(
-        unrouted,
-        middlewares=[ServerErrorMiddleware, ExceptionMiddleware, _Routing, _Endpoints],
-        resolver=_NoFunction(),
-    )
+    app = ConnexionMiddleware(unrouted, middlewares=[_Routing, _Endpoints], resolver=_NoFunction())
     app.add_api(
         router_view({name: endpoint.operation for name, endpoint in endpoints.items()}),
         base_path="",
         endpoints=endpoints,
         wrong_method=wrong_method,
     )
-    app.add_error_handler(Exception, on_failure)
     return app  # type: ignore[no-any-return]

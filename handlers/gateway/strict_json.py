@@ -139,6 +139,8 @@ def _may_differ(raw: bytes) -> bool:
     """
     if raw[:1] not in (b"{", b"["):
         return True
+    if raw.isascii() and b".0" not in raw and b"e-6" not in raw and b"e+" not in raw:
+        return False
     rest = raw.translate(_FOLD, _NOISE)
     return b".0," in rest or b"e-6," in rest or b"e+" in rest or (b"\xf0" in rest and b"\xee" in rest)
 

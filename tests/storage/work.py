@@ -51,7 +51,7 @@ NEW_RUN = NewRun(
 
 def new_run(**changes: Any) -> NewRun:
     """NEW_RUN with other members."""
-    return replace(NEW_RUN, **changes)
+    return NEW_RUN._replace(**changes)
 
 
 def candidate(**changes: Any) -> Candidate:
@@ -67,7 +67,7 @@ def candidate(**changes: Any) -> Candidate:
         run=NEW_RUN,
         activation=PACKAGE.digest,
     )
-    return replace(made, **changes)
+    return made._replace(**changes)
 
 
 def start(**changes: Any) -> Start:
