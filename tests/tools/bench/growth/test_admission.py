@@ -37,7 +37,7 @@ def test_the_most_runs_are_held_against_the_fewest() -> None:
     assert [line.split(" is ")[0] for line in failures] == [
         "rate with 2,000,000 runs, against 0",
         "peak memory with 2,000,000 runs, against 0",
-        "seconds to the first answer with 2,000,000 runs",
+        "seconds to the first answer, more with 2,000,000 runs, against 0",
     ]
 
 
