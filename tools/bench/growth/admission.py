@@ -63,20 +63,21 @@ class Stored(Admission):
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """Bytes that a process has read and written so far, from and to files and from the cache of the system too."""
+    """Bytes that a process and those it has started have read and written so far, be it from and to a cache."""
 
     read: int
     written: int
 
     @classmethod
     def so_far(cls, pid: int) -> "Moved | None":
-        """Those of a process; None where there is no /proc to ask."""
+        """Those of a process with its children; None where there is no /proc to ask."""
         try:
-            told = Path(f"/proc/{pid}/io").read_text()
+            children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+            told = [Path(f"/proc/{each}/io").read_text() for each in (pid, *children)]
         except OSError:
             return None
-        counts = dict(line.split(": ") for line in told.splitlines())
-        return cls(int(counts["rchar"]), int(counts["wchar"]))
+        counts = [dict(line.split(": ") for line in text.splitlines()) for text in told]
+        return cls(*(sum(int(each[name]) for each in counts) for name in ("rchar", "wchar")))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 import os
 import sqlite3
+import subprocess
 from contextlib import closing
 from pathlib import Path
 
@@ -48,10 +49,15 @@ def test_what_the_system_does_not_tell_is_unknown() -> None:
     assert part(found).failures() == []
 
 
-def test_a_process_reads_and_writes_more_and_more_bytes(tmp_path: Path) -> None:
+def test_what_a_process_and_its_children_write_is_counted() -> None:
     before = Moved.so_far(os.getpid())
-    (tmp_path / "file").write_bytes(b"x" * 10_000)
-    after = Moved.so_far(os.getpid())
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        child.stdin.write(b"x" * 5_000)
+        child.stdin.flush()
+        assert child.stdout.read(5_000) == b"x" * 5_000
+        after = Moved.so_far(os.getpid())
     assert before is not None
     assert after is not None
     assert after.written - before.written >= 10_000
