@@ -37,7 +37,8 @@ COLUMNS: Final = (
     Column("peak", "peak MB"),
 )
 NOTE: Final = (
-    f"Runs are stored beside those of the rounds themselves; the last {LIVE:,} are live, the others have ended. What is"
+    "Beside the runs that are stored each server has those of the rounds, which come to some ten thousands, with none"
+    f" stored too. Of those stored the last {LIVE:,} are live, the others have ended. What is"
     " read and written is what the process asks of the system, most of it from and to the system's cache. Of the pages"
     " of 4 KB that a commit writes two thirds are of the indexes on event ids and idempotency keys, which are random:"
     " with few runs the requests share pages, and the server's own cache of 8 MB has them; with many each request reads"
@@ -191,7 +192,7 @@ def part(found: Sequence[Measured]) -> Part:
                 quotient(last["cpu"], first["cpu"]),
                 "at most",
                 1.4,
-                "the pages are read and written by the same process; a query without an index would be far beyond",
+                "these pages have to be read and written; a query without an index would be far beyond",
             ),
             Promise(f"peak memory {than}", quotient(last["peak"], first["peak"]), "at most", 1.15, "nothing is kept"),
             Promise(
