@@ -12,7 +12,7 @@ from generated.join import models
 from generated.join.operations import get_join_log as log_op
 from generated.join.operations import report_join_events as report_op
 from handlers.gateway.bodies import LISTED_FINDINGS
-from handlers.gateway.times import epoch_milliseconds, now_milliseconds, rfc3339
+from handlers.gateway.times import epoch_milliseconds_of_each, now_milliseconds, rfc3339
 from handlers.join.app import App
 from handlers.join.standing import NO_JOIN, standing
 from storage.join.events import LogLine, LogLines, Report, StepEvent
@@ -73,19 +73,18 @@ def read_events(events: Sequence[models.JoinEvent], plan: Collection[str], arriv
     steps: list[StepEvent] = []
     lines: list[LogLine] = []
     errors: list[models.FieldError] = []
+    times = iter(epoch_milliseconds_of_each([event.at for event in events if event.at is not UNSET]))
     for index, event in enumerate(events):
         step = None if event.step is UNSET else event.step
         if step is not None and step not in plan:
             errors.append(models.FieldError(field_=f"events[{index}].step", message=UNKNOWN_STEP))
-        at = arrived_at if event.at is UNSET else epoch_milliseconds(event.at)
+        at = arrived_at if event.at is UNSET else next(times)
         if at is None:
             errors.append(models.FieldError(field_=f"events[{index}].at", message=BAD_TIME))
-            continue
-        message = None if event.message is UNSET else event.message
-        if event.type == "log":
-            lines.append((at, step, message or ""))
+        elif event.type == "log":
+            lines.append((at, step, event.message or ""))
         elif step is not None and event.status is not UNSET:
-            steps.append(StepEvent(step, event.status, message, at))
+            steps.append(StepEvent(step, event.status, None if event.message is UNSET else event.message, at))
     return Batch(steps, LogLines.of(lines), errors[:LISTED_FINDINGS])
 
 

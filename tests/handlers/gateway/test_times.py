@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from jsonschema_rs import Draft202012Validator
 
-from handlers.gateway.times import epoch_milliseconds, rfc3339
+from handlers.gateway.times import epoch_milliseconds, epoch_milliseconds_of_each, rfc3339, usual_moments
 
 NOON = 1_776_254_400_000
 LAST = 253_402_300_799_999
@@ -134,3 +134,33 @@ def test_times_of_other_zones_and_days_are_read_as_the_standard_library_reads_th
         expected = (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
         assert epoch_milliseconds(moment.isoformat()) == expected
         assert epoch_milliseconds(moment.isoformat().replace("+00:00", "Z")) == expected
+
+
+USUAL = ["2026-04-15T12:00:00Z", "2026-04-15T12:00:00.5Z", "1969-12-31T23:59:59.999999Z", "0001-01-01T00:00:00Z"]
+
+
+def test_times_that_are_all_spelled_as_usual_are_read_at_once_and_alike() -> None:
+    assert usual_moments([]) == []
+    assert usual_moments(USUAL) == [datetime.fromisoformat(text) for text in USUAL]
+    assert epoch_milliseconds_of_each(USUAL) == [NOON, NOON + 500, -1, FIRST]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2026-04-15t12:00:00Z",
+        "2026-04-15 12:00:00Z",
+        "2026-04-15T12:00:00z",
+        "2026-04-15T14:00:00+02:00",
+        "2026-04-15T12:00:00",
+        "2026-04-15T12:00:00.1234567Z",
+        "2026-04-15T23:59:60Z",
+        "9999-12-31T23:59:60Z",
+        "0000-01-01T00:00:00Z",
+        "yesterday",
+        "",
+    ],
+)
+def test_one_time_that_is_spelled_otherwise_has_each_read_by_itself(text: str) -> None:
+    assert usual_moments([*USUAL, text]) is None
+    assert epoch_milliseconds_of_each([*USUAL, text]) == [*map(epoch_milliseconds, USUAL), epoch_milliseconds(text)]
