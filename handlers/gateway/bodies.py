@@ -13,7 +13,7 @@ from jsonschema_rs import Draft202012Validator, ValidationError
 from generated.runtime import Body
 from handlers.gateway import strict_json
 from handlers.gateway.answers import is_json
-from handlers.gateway.faults import Finding, Meaning
+from handlers.gateway.faults import Finding, Meaning, Plain
 from handlers.gateway.schemas import Describer, validator
 
 # What is wrong with a longer body, or beyond so many findings, is not listed: each costs a kilobyte to find.
@@ -44,10 +44,16 @@ class Bodies:
     """The body of one operation, compiled once."""
 
     def __init__(
-        self, contract: Mapping[str, Any], body: Body, describer: Describer, meaning: Meaning | None = None
+        self,
+        contract: Mapping[str, Any],
+        body: Body,
+        describer: Describer,
+        meaning: Meaning | None = None,
+        plain: Plain | None = None,
     ) -> None:
         self._body = body
         self._meaning = meaning
+        self._plain = plain and (msgspec.json.Decoder(plain.model), plain.holds)
         loads = strict_json.loads_canonical if body.canonical else strict_json.loads
         self._readers: dict[str, tuple[Callable[[bytes], Any], Draft202012Validator | None]] = {
             media_type: (
@@ -85,6 +91,8 @@ class Bodies:
             if self._body.required:
                 raise BytesFault("A body is required.")
             return msgspec.UNSET
+        if self._plain is not None and (plain := _plain(*self._plain, raw)) is not None:
+            return plain
         loads, check = self._readers[media_type]
         try:
             value = loads(raw)
@@ -122,6 +130,12 @@ def beyond(findings: Sequence[Finding], others: Iterable[Finding]) -> list[Findi
     """Return those of `others` at whose place nothing is found yet."""
     known = {finding.field for finding in findings}
     return [finding for finding in others if finding.field not in known]
+
+
+def _plain(decoder: msgspec.json.Decoder[Any], holds: Callable[[Any], bool], raw: bytes) -> Any:
+    """Return the value of a body that is plainly as documented; None says nothing."""
+    value = strict_json.loads_as(decoder, raw)
+    return value if value is not None and holds(value) else None
 
 
 def _text(raw: bytes) -> str:

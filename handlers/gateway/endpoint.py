@@ -182,7 +182,7 @@ class _Body(Bodies):
     """The body of one operation, with what its faults are answered with."""
 
     def __init__(self, api: Api, operation: Operation, body: Body, describer: Describer) -> None:
-        super().__init__(api.contract, body, describer, api.meanings.get(operation.id))
+        super().__init__(api.contract, body, describer, api.meanings.get(operation.id), api.plain.get(operation.id))
         general = api.entry(Fault.BODY, operation)
         own = api.catalogue[body.problem] if body.problem else general
         self._of_bytes = own if body.canonical else general

@@ -49,6 +49,18 @@ class Finding(NamedTuple):
 Meaning: TypeAlias = Callable[[Any], Iterable[Finding]]
 
 
+class Plain(NamedTuple):
+    """The bodies of an operation that are taken without a look at their schema, which would have nothing against them.
+
+    `model` is the generated type, or one derived from it, that refuses members it does not know; it has no members of
+    any type, no numbers, and no default but UNSET. `holds` tells of a value that it is as documented, by what the types
+    do not say.
+    """
+
+    model: type[Any]
+    holds: Callable[[Any], bool]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
     """One code of a document's x-problems, with the member that carries the trace id in that document's Problem.
@@ -73,7 +85,7 @@ class Api:
     the one listener on which each security scheme counts; the one that is the `guard` is asked of every request there,
     before it is routed. `faults` names the codes of each fault in order of preference: an operation is answered with
     the first that it documents, a path without an operation with the first. `meanings` are, by operationId, what JSON
-    bodies are held to beside their schemas.
+    bodies are held to beside their schemas, `plain` what most bodies are held to instead.
     """
 
     name: str
@@ -86,6 +98,7 @@ class Api:
     faults: Mapping[Fault, Sequence[str]]
     guard: str | None = None
     meanings: Mapping[str, Meaning] = field(default_factory=dict)
+    plain: Mapping[str, Plain] = field(default_factory=dict)
     catalogue: Mapping[str, Entry] = field(init=False)
 
     def __post_init__(self) -> None:

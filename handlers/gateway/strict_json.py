@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import gc
 import json
+from collections.abc import Callable
 from decimal import Decimal
 from itertools import pairwise
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
+import msgspec
 import orjson
+
+Value = TypeVar("Value")
 
 MAX_LEVELS: Final = 64
 
@@ -54,6 +58,20 @@ def loads(raw: bytes) -> object:
     return value
 
 
+def loads_as(decoder: msgspec.json.Decoder[Value], raw: bytes) -> Value | None:
+    """Return the value of a body in the type of `decoder`, where it is the one that `loads` returns; else None.
+
+    The type refuses members that it does not know, and its values are spelled with the members that were read (see
+    Plain): so only a repeated one can be missing, and that leaves fewer strings.
+    """
+    try:
+        value = _uncollected(decoder.decode, raw)
+    except msgspec.DecodeError:
+        return None
+    text = msgspec.json.encode(value)
+    return value if text == raw or _strings(text) == _strings(raw) else None
+
+
 def loads_canonical(raw: bytes) -> object:
     """Return the value of a body that is its own canonical form (RFC 8785); raises NotStrictJson.
 
@@ -67,16 +85,21 @@ def loads_canonical(raw: bytes) -> object:
 
 
 def _parse(raw: bytes) -> Any:
-    pause = len(raw) > _LARGE and gc.isenabled()
-    if pause:
-        gc.disable()
     try:
-        return orjson.loads(raw)
+        return _uncollected(orjson.loads, raw)
     except orjson.JSONDecodeError:
         raise NotStrictJson(_NOT_JSON) from None
+
+
+def _uncollected(read: Callable[[bytes], Value], raw: bytes) -> Value:
+    """Read a body, and keep the collector from what is made of a large one while it is made."""
+    if len(raw) <= _LARGE or not gc.isenabled():
+        return read(raw)
+    gc.disable()
+    try:
+        return read(raw)
     finally:
-        if pause:
-            gc.enable()
+        gc.enable()
 
 
 def _levels_that_orjson_writes() -> int:

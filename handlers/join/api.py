@@ -14,6 +14,7 @@ from handlers.gateway.faults import Api, Fault
 from handlers.join.app import App
 from handlers.join.client_certificate import ClientCertificates
 from handlers.join.join_token import JoinTokens
+from handlers.join.plain import PLAIN
 from handlers.join.service import service
 
 FAULTS: Final[Mapping[Fault, Sequence[str]]] = {
@@ -51,4 +52,5 @@ def join_api(app: App, operator_token: str) -> Api:
         ),
         schemes={"operatorToken": "control", "joinToken": "join", "clientCertificate": "join"},
         faults=FAULTS,
+        plain={"reportJoinEvents": PLAIN},
     )

@@ -8,13 +8,14 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 
+import msgspec
 import orjson
 import pytest
 import rfc8785
 from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 
-from handlers.gateway.strict_json import NotStrictJson, loads, loads_canonical
+from handlers.gateway.strict_json import NotStrictJson, loads, loads_as, loads_canonical
 from tests.handlers.gateway import reference_json
 from tests.handlers.gateway.reference_json import Verdict
 from tests.support.effort import tries
@@ -437,3 +438,35 @@ def test_what_the_rfc8785_package_writes_is_canonical_and_comes_back_equal(value
 @given(st.binary(max_size=30))
 def test_any_bytes_are_judged_as_the_reference_judges_them(raw: bytes) -> None:
     assert verdict(raw) == reference_json.verdict(raw)
+
+
+class Named(msgspec.Struct, forbid_unknown_fields=True):
+    name: str | msgspec.UnsetType = msgspec.UNSET
+    kin: list[Named] | msgspec.UnsetType = msgspec.UNSET
+
+
+named = msgspec.json.Decoder(Named)
+
+
+@pytest.mark.parametrize(
+    ("raw", "taken"),
+    [
+        (b"{}", True),
+        (b'{"name":"a","kin":[{"name":"b"}]}', True),
+        (b' { "kin" : [ { } ] , "n\\u0061me" : "\\u0022" } ', True),
+        (b'{"name":"a","name":"a"}', False),
+        (b'{"kin":[],"kin":[{}]}', False),
+        (b'{"name":"\\"","n\\u0061me":"\\u0022"}', False),
+        (b'{"other":1}', False),
+        (b'{"name":"\xff"}', False),
+        (b'{"name":"\\udc00"}', False),
+        (b"[]", False),
+        (b"{", False),
+        (b"", False),
+    ],
+)
+def test_a_body_is_read_as_a_type_where_it_is_strict_and_nothing_is_dropped(raw: bytes, taken: bool) -> None:
+    found = loads_as(named, raw)
+    assert (found is not None) == taken
+    if found is not None:
+        assert msgspec.to_builtins(found) == loads(raw)
