@@ -28,7 +28,7 @@ SCRIPT: Final = Path(__file__).with_name("repeat.lua")
 BATCHES: Final[Mapping[int, tuple[float, float]]] = {500: (3, 6), 1: (5, 5)}
 NOTE: Final = (
     "fastapi keeps each log line as a row, inserted in one statement and deleted by number; gatehouse and limit keep"
-    " the lines of a commit as one row of JSON text. The peers know of no idempotency keys, and write no audit file."
+    " the lines of a commit as one row of JSON text. Reports of lines alone leave no rows in the audit."
 )
 BEHIND_PROXY: Final[Mapping[str, object]] = {"join": {"tls": False, "trustedProxies": [HOST]}}
 

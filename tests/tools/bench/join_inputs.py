@@ -83,6 +83,12 @@ RECORDED = (204, "")
 INVALID = (400, "INVALID_INPUT")
 UNKNOWN = (404, "NOT_FOUND")
 
+
+def keyed(key: str, *events: Any) -> Report:
+    """A report under an idempotency key."""
+    return Report({"events": list(events)}, fields=JSON | {"Idempotency-Key": key})
+
+
 INPUTS: Mapping[str, tuple[Report, tuple[int, str]]] = {
     "a line": (log(), RECORDED),
     "a line of a step": (log(step="raft:control"), RECORDED),
@@ -135,8 +141,20 @@ INPUTS: Mapping[str, tuple[Report, tuple[int, str]]] = {
         Report({"events": []}, fields={"Content-Type": "text/plain"}),
         (415, "UNSUPPORTED_MEDIA_TYPE"),
     ),
+    "a body that is encoded": (
+        Report({"events": []}, fields=JSON | {"Content-Encoding": "gzip"}),
+        (415, "UNSUPPORTED_MEDIA_TYPE"),
+    ),
+    "a body that is encoded as it is": (
+        Report({"events": []}, fields=JSON | {"Content-Encoding": "Identity"}),
+        RECORDED,
+    ),
     "no media type": (Report({"events": []}, fields={}), (415, "UNSUPPORTED_MEDIA_TYPE")),
     "a body over 4 MiB": (Report(raw=b" " * (4 * 1_048_576 + 1)), (413, "BODY_TOO_LARGE")),
+    "a key with a space": (keyed("a key"), INVALID),
+    "a key of 64 characters": (keyed("!" * 64), RECORDED),
+    "a key of 65 characters": (keyed("~" * 65), INVALID),
+    "an empty key": (keyed(""), INVALID),
     "an unknown join": (Report({"events": []}, join_id=str(uuid4())), UNKNOWN),
     "a join that is no UUID": (Report({"events": []}, join_id="one"), UNKNOWN),
     "a bad body for an unknown join": (Report(raw=b"", join_id=str(uuid4())), UNKNOWN),
@@ -147,6 +165,19 @@ def step(name: str, *statuses: str) -> Report:
     """A report of the ways that a step goes."""
     return Report({"events": [{"type": "step", "step": name, "status": status} for status in statuses]})
 
+
+# Reports under keys, each sent after the others; the first key is forgotten when sixteen others have come.
+KEYS: Sequence[tuple[Report, tuple[int, str]]] = (
+    (keyed("first", LINE), RECORDED),
+    (keyed("first", LINE), RECORDED),
+    (keyed("first"), (409, "IDEMPOTENCY_KEY_REUSED")),
+    (keyed("first", LINE | {"message": None}), INVALID),
+    *((keyed(f"key-{number}"), RECORDED) for number in range(15)),
+    (keyed("first"), (409, "IDEMPOTENCY_KEY_REUSED")),
+    (keyed("key-15"), RECORDED),
+    (keyed("first"), RECORDED),
+    (keyed("key-15", LINE), (409, "IDEMPOTENCY_KEY_REUSED")),
+)
 
 # The life of a join from its first step to its end: each report is sent after the others.
 LIFE: Sequence[tuple[Report, tuple[int, str]]] = (
@@ -166,5 +197,7 @@ LIFE: Sequence[tuple[Report, tuple[int, str]]] = (
     ),
     (Report({"events": []}), (409, "JOIN_ENDED")),
     (Report({"events": [LINE]}), (409, "JOIN_ENDED")),
+    (keyed("key-15"), RECORDED),
+    (keyed("key-15", LINE), (409, "IDEMPOTENCY_KEY_REUSED")),
     (log(message=None), INVALID),
 )

@@ -5,7 +5,9 @@ They are inserted in one statement, and what is not among the newest is deleted 
 file, BENCH_JOIN and BENCH_PIN the join and its key; the join is in its turn from the start.
 """
 
+import hashlib
 import json
+import re
 import secrets
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -29,6 +31,8 @@ from tools.bench.peers.join_table import JOIN, PIN, PLAN, create_database
 
 BODY_LIMIT: Final = 4 * 1_048_576
 LINES_KEPT: Final = 2_000
+KEYS_KEPT: Final = 16
+KEY: Final = re.compile("[!-~]{1,64}")
 ONWARD: Final[Mapping[str, Sequence[str]]] = {"waiting": ("running", "done", "failed"), "running": ("done", "failed")}
 
 Status = Literal["running", "done", "failed"]
@@ -92,7 +96,17 @@ async def reported(request: Request, join_id: str) -> bytes:
     media = request.headers.getlist("content-type")
     if len(media) != 1 or media[0].partition(";")[0].strip().lower() != "application/json":
         raise Problem(415, "UNSUPPORTED_MEDIA_TYPE")
+    if any(value.lower() != "identity" for value in request.headers.getlist("content-encoding")):
+        raise Problem(415, "UNSUPPORTED_MEDIA_TYPE")
     return bytes(body)
+
+
+def idempotency_key(request: Request) -> str | None:
+    """The key of the report, None without one; raises Problem."""
+    values = request.headers.getlist("idempotency-key")
+    if len(values) > 1 or (values and KEY.fullmatch(values[0]) is None):
+        raise Problem(400, "INVALID_INPUT")
+    return values[0] if values else None
 
 
 def read(body: bytes, now: int) -> tuple[list[tuple[StepEvent, int]], list[dict[str, Any]]]:
@@ -114,10 +128,18 @@ def read(body: bytes, now: int) -> tuple[list[tuple[StepEvent, int]], list[dict[
     return steps, lines
 
 
-def record(steps: list[tuple[StepEvent, int]], lines: list[dict[str, Any]], now: int) -> None:
-    """Record a report as a whole; raises Problem."""
+def record(
+    steps: list[tuple[StepEvent, int]], lines: list[dict[str, Any]], now: int, key: str | None, digest: str
+) -> None:
+    """Record a report as a whole, unless its key stands for it already; raises Problem."""
     with Session(engine, expire_on_commit=False) as session, session.begin():
         join = session.get_one(JoinRow, JOIN)
+        keys: dict[str, str] = dict(json.loads(join.recent_keys))
+        if key is not None and key in keys:
+            if keys[key] != digest:
+                raise Problem(409, "IDEMPOTENCY_KEY_REUSED")
+            join.beats += join.state == "joining"
+            return
         if join.state != "joining":
             raise Problem(409, "JOIN_NOT_IN_TURN" if join.state in ("pending", "approved") else "JOIN_ENDED")
         if steps:
@@ -130,6 +152,8 @@ def record(steps: list[tuple[StepEvent, int]], lines: list[dict[str, Any]], now:
             session.execute(insert(LogLineRow).execution_options(render_nulls=True), lines)
             old = col(LogLineRow.seq) <= join.last_seq - LINES_KEPT
             session.execute(delete(LogLineRow).where(col(LogLineRow.join_id) == JOIN, old))
+        if key is not None:
+            join.recent_keys = json.dumps([*keys.items(), (key, digest)][-KEYS_KEPT:])
         join.beats += 1
 
 
@@ -179,8 +203,10 @@ async def answer_method(request: Request, _: Exception) -> JSONResponse:
 
 
 @app.post("/v1/join/registrations/{join_id}/events", status_code=204)
-def report_join_events(body: Annotated[bytes, Depends(reported)]) -> Response:
+def report_join_events(
+    body: Annotated[bytes, Depends(reported)], key: Annotated[str | None, Depends(idempotency_key)]
+) -> Response:
     """Record one report; a sync function, so that FastAPI runs it in its thread pool."""
     now = time.time_ns() // 1_000_000
-    record(*read(body, now), now)
+    record(*read(body, now), now, key, hashlib.sha256(body).hexdigest() if key else "")
     return Response(status_code=204, headers={"X-Request-Id": secrets.token_hex(16)})

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.effort import in_ci_alone
 from tests.support.programs import needs
-from tests.tools.bench.join_inputs import INPUTS, LIFE, RECORDED, UNKNOWN, Report, log
+from tests.tools.bench.join_inputs import INPUTS, KEYS, LIFE, RECORDED, UNKNOWN, Report, log
 from tools.authority import key_to_pem, new_key
 from tools.bench.join import Node, Reports, serving_all
 from tools.bench.load import play
@@ -117,6 +117,20 @@ def test_the_load_is_answered_204_and_leaves_its_lines(served: Served, name: str
     for job in served.jobs:
         outcome = play(job, served.servers[name], seconds=1, expected_rate=1)
         assert outcome.requests > 0
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_key_stands_for_its_report_alike_until_sixteen_others_have_come(served: Served, name: str) -> None:
+    before = last_seq(served.servers[name])
+    assert [send(served, name, report) for report, _ in KEYS] == [expected for _, expected in KEYS]
+    assert last_seq(served.servers[name]) == before + 1
+
+
+def last_seq(server: Server) -> int:
+    """How many lines a server has ever taken."""
+    with closing(sqlite3.connect(server.program.database)) as connection:
+        [(found,)] = connection.execute("SELECT last_seq FROM joins").fetchall()
+        return int(found)
 
 
 @pytest.mark.parametrize("name", NAMES)
