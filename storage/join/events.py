@@ -43,7 +43,7 @@ LogLine: TypeAlias = tuple[int, str | None, str]
 
 @dataclass(frozen=True, slots=True)
 class LogLines:
-    """The lines of a report as they are stored: JSON text of `count` items, without the brackets around them.
+    """The lines of a report as they are stored: JSON text of a list of `count` items.
 
     They are spelled before they come to the writer's thread, which is one for all that is written.
     """
@@ -54,7 +54,7 @@ class LogLines:
     @classmethod
     def of(cls, lines: Sequence[LogLine]) -> LogLines:
         """Spell lines."""
-        return cls(orjson.dumps(lines)[1:-1], len(lines))
+        return cls(orjson.dumps(lines), len(lines))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -267,14 +267,14 @@ class _Join:
 
 def _stored(lines: Sequence[LogLines]) -> str:
     """The row of the last lines, with as many of them as make at least LINES_KEPT; the reader cuts what is beyond."""
-    newest: list[bytes] = []
+    newest: list[memoryview] = []
     count = 0
     for each in reversed(lines):
-        newest.append(each.text)
+        newest.append(memoryview(each.text)[1:-1])
         count += each.count
         if count >= LINES_KEPT:
             break
-    return f"[{b','.join(reversed(newest)).decode()}]"
+    return (b"[%b]" % b",".join(reversed(newest))).decode()
 
 
 def _log(connection: sa.Connection, join_id: UUID, after: int, limit: int) -> Log | None:

@@ -206,7 +206,7 @@ def store(connection: sqlite3.Connection, join_id: str, join: Join) -> None:
             newest.append(report.lines)
             kept += report.count
     if newest:
-        connection.execute(LINES, (join_id, last_seq, f"[{b','.join(reversed(newest)).decode()}]"))
+        connection.execute(LINES, (join_id, last_seq, (b"[%b]" % b",".join(reversed(newest))).decode()))
         connection.execute(FORGET, (join_id, last_seq - LINES_KEPT))
     keys = orjson.dumps(list(join.keys.items())).decode()
     connection.execute(PROGRESS, (join.beats, last_seq, keys, join_id))
