@@ -4,12 +4,13 @@ import json
 import ssl
 from typing import Any
 
+import msgspec
 import pytest
 
 from generated.runtime import Body
 from handlers.gateway import bodies
 from handlers.gateway.bodies import Bodies, BytesFault, SchemaFault, parse_media_type
-from handlers.gateway.faults import Finding
+from handlers.gateway.faults import Finding, Plain
 from handlers.gateway.schemas import Describer
 from tests.handlers.gateway.certificates import Certificates
 from tests.handlers.gateway.serving import JSON, OPERATOR, Served, over_tls
@@ -203,6 +204,30 @@ def test_text_without_a_schema_of_its_own_is_left_to_the_handler() -> None:
     assert read(b"a: 1", "application/yaml") == "a: 1"
     with pytest.raises(BytesFault, match="UTF-8"):
         read(b"\xff", "application/yaml")
+
+
+class Tag(msgspec.Struct, forbid_unknown_fields=True):
+    name: str
+
+
+def test_a_body_that_is_plain_is_taken_as_it_is_and_any_other_is_held_to_its_schema() -> None:
+    contract = {"components": {"schemas": {"Tag": {"required": ["name"], "properties": {"name": {"maxLength": 3}}}}}}
+    body = Body(
+        required=True,
+        limit=99,
+        canonical=False,
+        problem=None,
+        media_types={"application/json": "/components/schemas/Tag"},
+        model=Tag,
+    )
+    plain = Plain(Tag, lambda tag: tag.name.islower())
+    read = Bodies(contract, body, Describer(contract), None, plain).decode
+    # The schema was not asked, else it would have refused that: whoever says what is plain has to know it.
+    assert read(b'{"name":"long"}', "application/json") == Tag(name="long")
+    for raw in (b'{"name":"LONG"}', b'{"name":"long","more":1}', b'{"name":"long","name":"long"}'):
+        with pytest.raises((SchemaFault, BytesFault)):
+            read(raw, "application/json")
+    assert read(b'{"name":"RED"}', "application/json") == Tag(name="RED")
 
 
 def even(value: Any) -> list[Finding]:
