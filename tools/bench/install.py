@@ -152,8 +152,8 @@ class Replay:
             began = time.time_ns()
             for reader in all_readers:
                 reader.ask(machine.code, after)
-            take_until(lambda each: each.ended, all_readers)
-            cpu, load_cpu = spent.since()
+            looking = take_until(lambda each: each.ended, all_readers)
+            cpu, load_cpu = spent.since(looking)
             frames, _ = understood(all_readers, after)
         if len(frames) != EVENTS:
             raise BenchError(f"{machine.server.program.name} sent {len(frames)} events of {EVENTS}")
@@ -200,8 +200,8 @@ class Live:
             spent = Spent.so_far(machine.server)
             began = time.time_ns()
             machine.go.touch()
-            take_until(lambda each: each.ended, all_readers)
-            cpu, load_cpu = spent.since()
+            looking = take_until(lambda each: each.ended, all_readers)
+            cpu, load_cpu = spent.since(looking)
             frames, chunks = understood(all_readers, after)
         _go_on(machine, len(frames), lines + OTHER_EVENTS)
         logs = [frame for frame in frames if frame.type == "log"]
@@ -243,11 +243,14 @@ class Spent:
         """That of this moment."""
         return cls(server, cpu_seconds(server.pid), time.process_time())
 
-    def since(self) -> tuple[float | None, float]:
-        """What was spent from then on: by the server, None where it is not known, and by the load."""
+    def since(self, looking: float = 0.0) -> tuple[float | None, float]:
+        """What was spent from then on: by the server, None where it is not known, and by the load.
+
+        `looking` is what this process has spent on something else than the load.
+        """
         ended = cpu_seconds(self.server.pid)
         cpu = None if self.cpu is None or ended is None else ended - self.cpu
-        return cpu, time.process_time() - self.load_cpu
+        return cpu, time.process_time() - self.load_cpu - looking
 
 
 def play_rounds(

@@ -1,7 +1,7 @@
 """Load from many readers of one stream: a thread that takes what comes and notes when, and looks at it afterwards.
 
-While the clock runs nothing is parsed. Then every stream has to be the first one's bytes, so that only that one need be
-understood.
+While the clock runs nothing is deciphered or parsed: a load that takes its own time for that would measure itself. Then
+every stream has to be the first one's bytes, so that only that one need be understood.
 """
 
 import re
@@ -26,7 +26,10 @@ PATIENCE_SECONDS: Final = 60.0
 # The last chunk of a body, which has no trailers (RFC 9112, section 7.1); data has no CR.
 _END: Final = b"0\r\n\r\n"
 _FRAME: Final = re.compile(rb"id: (\d+)\nevent: ([a-z]+)\ndata: ([^\r\n]*)\n\n")
-_BUFFER: Final = bytearray(65_536)
+_BUFFER_BYTES: Final = 1 << 20
+_BUFFER: Final = memoryview(bytearray(_BUFFER_BYTES))
+# Where nothing comes for so long, it is looked at what has come.
+_QUIET_SECONDS: Final = 0.05
 
 
 class Frame(NamedTuple):
@@ -56,41 +59,81 @@ class Chunk(NamedTuple):
 
 
 class Reader:
-    """A connection, and what came over it: `ends` is how much had come at each of `times`, nanoseconds since 1970."""
+    """A connection, and what came over it: `ends` is how much had come at each of `times`, nanoseconds since 1970.
+
+    While the clock runs it is only kept, encrypted as it comes; what has come is known once it is deciphered.
+    """
 
     def __init__(self, port: int, context: ssl.SSLContext) -> None:
-        plain = socket.create_connection((HOST, port), timeout=PATIENCE_SECONDS)
-        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.socket = context.wrap_socket(plain, server_hostname=HOST)
+        self.socket = socket.create_connection((HOST, port), timeout=PATIENCE_SECONDS)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname=HOST)
+        self._taken: list[tuple[int, bytes]] = []
+        self._broken = ""
         self.pieces: list[bytes] = []
         self.ends: list[int] = []
         self.times: list[int] = []
         self.ended = False
-        self._tail = b""
+        self._shake_hands()
+
+    def _shake_hands(self) -> None:
+        while True:
+            try:
+                self._tls.do_handshake()
+            except ssl.SSLWantReadError:
+                self.socket.sendall(self._outgoing.read())
+                if not self._incoming.write(self.socket.recv(_BUFFER_BYTES)):
+                    raise BenchError("a connection ended amid its handshake") from None
+            else:
+                self.socket.sendall(self._outgoing.read())
+                return
 
     def ask(self, code: str, after: int) -> None:
         """Ask for what follows on an event."""
         head = f"GET {EVENTS}?after={after} HTTP/1.1\r\nHost: {HOST}\r\nAuthorization: Bearer {code}\r\n\r\n"
-        self.socket.sendall(head.encode())
+        self._tls.write(head.encode())
+        self.socket.sendall(self._outgoing.read())
         self.socket.setblocking(False)
 
-    def take(self) -> None:
-        """Take all that is there; raises BenchError where the connection ends before the stream does."""
-        view = memoryview(_BUFFER)
-        while not self.ended:
-            try:
-                count = self.socket.recv_into(view)
-            except ssl.SSLWantReadError:
-                return
-            except OSError as error:
-                raise BenchError(f"a stream was broken off: {error}") from None
-            if not count:
-                raise BenchError("a stream was broken off")
-            self.times.append(time.time_ns())
-            self.pieces.append(bytes(view[:count]))
-            self.ends.append(count + (self.ends[-1] if self.ends else 0))
-            self._tail = (self._tail + self.pieces[-1][-len(_END) :])[-len(_END) :]
-            self.ended = self._tail == _END
+    def take(self) -> bool:
+        """Keep what has come; False where nothing will come any more."""
+        try:
+            count = self.socket.recv_into(_BUFFER)
+        except BlockingIOError:
+            return True
+        except OSError as error:
+            self._broken = str(error)
+            return False
+        if not count:
+            self._broken = "it has no end"
+            return False
+        self._taken.append((time.time_ns(), bytes(_BUFFER[:count])))
+        return True
+
+    def decipher(self) -> None:
+        """Make pieces of what was taken; raises BenchError where the connection has ended before the stream."""
+        for at, encrypted in self._taken:
+            self._incoming.write(encrypted)
+            if piece := b"".join(self._deciphered()):
+                self.times.append(at)
+                self.pieces.append(piece)
+                self.ends.append(len(piece) + (self.ends[-1] if self.ends else 0))
+        self._taken.clear()
+        self.ended = b"".join(self.pieces[-len(_END) :]).endswith(_END)
+        if self._broken and not self.ended:
+            raise BenchError(f"a stream was broken off: {self._broken}")
+
+    def _deciphered(self) -> Iterator[bytes]:
+        try:
+            while data := self._tls.read(_BUFFER_BYTES):
+                yield data
+        except ssl.SSLWantReadError:
+            return
+        except ssl.SSLError as error:
+            self._broken = str(error)
+        else:
+            self._broken = "its session was ended"
 
     @property
     def opened(self) -> bool:
@@ -141,23 +184,37 @@ def readers(port: int, context: ssl.SSLContext, count: int) -> Iterator[list[Rea
             reader.socket.close()
 
 
-def take_until(wanted: Callable[[Reader], bool], all_readers: Sequence[Reader]) -> None:
-    """Take what comes until each reader has what is wanted; raises BenchError where that takes too long."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
+def take_until(wanted: Callable[[Reader], bool], all_readers: Sequence[Reader]) -> float:
+    """Take what comes until each reader has what is wanted; raises BenchError where that takes too long.
+
+    Returns the processor time, in seconds, of looking at what has come, which is no part of the load.
+    """
+    deadline, looking = time.monotonic() + PATIENCE_SECONDS, 0.0
     with selectors.DefaultSelector() as selector:
         for reader in all_readers:
-            # TLS may hold what the socket has given already.
-            reader.take()
-            if not wanted(reader):
-                selector.register(reader.socket, selectors.EVENT_READ, reader)
-        while selector.get_map():
-            for key, _ in selector.select(1.0):
-                reader = key.data
-                reader.take()
-                if wanted(reader):
+            selector.register(reader.socket, selectors.EVENT_READ, reader)
+        while True:
+            ready = selector.select(_QUIET_SECONDS)
+            for key, _ in ready:
+                if not key.data.take():
                     selector.unregister(key.fileobj)
+            if not ready:
+                began = time.process_time()
+                done = _have(wanted, all_readers)
+                looking += time.process_time() - began
+                if done:
+                    return looking
             if time.monotonic() > deadline:
                 raise BenchError(f"the streams did not end within {PATIENCE_SECONDS:g} s")
+
+
+def _have(wanted: Callable[[Reader], bool], all_readers: Sequence[Reader]) -> bool:
+    for reader in all_readers:
+        reader.decipher()
+        # That of the others can wait: what comes meanwhile would be taken late.
+        if not wanted(reader):
+            return False
+    return True
 
 
 def understood(all_readers: Sequence[Reader], after: int) -> tuple[list[Frame], list[list[Chunk]]]:
