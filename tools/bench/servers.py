@@ -127,14 +127,15 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def cpu_seconds(pid: int) -> float | None:
-    """The processor time that a process has used so far, of all its threads; None where there is no /proc to ask."""
+    """The processor time that a process has used so far, of all its threads; None where the system does not tell.
+
+    It is to the nanosecond: /proc counts in hundredths of a second, of which a round of streams may take ten.
+    """
     try:
-        status = Path(f"/proc/{pid}/stat").read_text()
-    except FileNotFoundError:
+        # The clock that clock_getcpuclockid(3) gives on Linux, which Python has for threads alone.
+        return time.clock_gettime(~pid << 3 | 2)
+    except OSError:
         return None
-    # The name of the program, which may hold anything, ends at the last parenthesis; utime and stime are 12th from it.
-    user, system = status.rpartition(")")[2].split()[11:13]
-    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
 def peak_memory(pid: int) -> int | None:
