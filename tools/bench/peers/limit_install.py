@@ -66,7 +66,7 @@ class Events:
         self.running = False
         self.length = 0
         self.cut = (0, 0, b"")
-        self.come = asyncio.get_running_loop().create_future()
+        self.waiting: list[asyncio.Future[None]] = []
         self.thread = ThreadPoolExecutor(1)
         engine = create_engine(f"sqlite:///{DATABASE}")
         METADATA.create_all(engine)
@@ -92,8 +92,11 @@ class Events:
         for start in range(len(self.blocks) * BLOCK_EVENTS, len(self.frames) - BLOCK_EVENTS + 1, BLOCK_EVENTS):
             self.blocks.append(b"".join(self.frames[start : start + BLOCK_EVENTS]))
         self.running = events[-1].type != "verdict"
-        come, self.come = self.come, asyncio.get_running_loop().create_future()
-        come.set_result(None)
+        waiting, self.waiting = self.waiting, []
+        for each in waiting:
+            # That of a reader that has left is cancelled.
+            if not each.done():
+                each.set_result(None)
 
     def append(self, events: Sequence[NewEvent]) -> list[bytes]:
         """Store events of the attempt that runs, in one transaction; their frames."""
@@ -182,17 +185,20 @@ class Application:
             (b"cache-control", b"no-store"),
             (b"x-accel-buffering", b"no"),
         ]
-        events = self.events
+        events, loop = self.events, asyncio.get_running_loop()
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": OPENING, "more_body": True})
         while not events.ends_at(position):
             if position < len(events.frames):
                 data, position = events.beyond(position)
                 await send({"type": "http.response.body", "body": data, "more_body": True})
-                # A client that takes all at once must not keep the others waiting.
-                await asyncio.sleep(0)
+                if position < len(events.frames):
+                    # A client that takes all at once must not keep the others waiting.
+                    await asyncio.sleep(0)
             else:
-                await asyncio.shield(events.come)
+                come = loop.create_future()
+                events.waiting.append(come)
+                await come
         await send({"type": "http.response.body"})
 
 
