@@ -13,6 +13,9 @@ from handlers.gateway.exchange import Exchange
 
 # A client that has lost the connection tries again after so many milliseconds.
 OPENING: Final = b": gatehouse\n\nretry: 2000\n\n"
+# Others have their turn once a client was sent so much, a chunk counting as its bytes and so many beside.
+TURN_BYTES: Final = 65_536
+_CHUNK_BYTES: Final = 1_024
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +57,11 @@ class EventStream:
 
     async def _send_chunks(self, send: Send) -> None:
         await send({"type": "http.response.body", "body": OPENING, "more_body": True})
+        turn = 0
         async for chunk in self.chunks:
             await send({"type": "http.response.body", "body": chunk, "more_body": True})
-            # Neither the source nor a client that has left need ever make this wait, and others have their turn.
-            await asyncio.sleep(0)
+            turn += len(chunk) + _CHUNK_BYTES
+            if turn >= TURN_BYTES:
+                turn = 0
+                # Neither the source nor a client that has left need ever make this wait.
+                await asyncio.sleep(0)

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
+from bisect import bisect_right
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Final
 
 from handlers.installer.frames import COMMENT, Chunk, pack
@@ -25,6 +26,8 @@ RECENT_BYTES: Final = 2 << 20
 # When storage fails a reader that was answered already, it is tried again so much later.
 PAUSE_SECONDS: Final = 1.0
 
+_AFTER: Final = attrgetter("after")
+
 
 class Feed:
     """How far the stream has come, its recent events, and who waits for the next."""
@@ -33,7 +36,7 @@ class Feed:
         self._events = events
         self._history = History(events)
         self._waiting = _Waiting(comment_seconds)
-        self._recent: deque[Chunk] = deque()
+        self._recent: list[Chunk] = []
         self._recent_bytes = 0
         self._known = False
         self._stopped = False
@@ -91,10 +94,8 @@ class Feed:
 
     async def chunk(self, position: int) -> Chunk:
         """The chunk with the event that follows on `position`, which is before `last`."""
-        for chunk in reversed(self._recent):
-            if chunk.after <= position:
-                return chunk
-        return await self._history.chunk(position)
+        number = bisect_right(self._recent, position, key=_AFTER)
+        return self._recent[number - 1] if number else await self._history.chunk(position)
 
     async def more(self, position: int) -> bool:
         """Wait until there is an event beyond `position` or the end; False where it is time for a comment."""
@@ -107,7 +108,7 @@ class Feed:
         self._recent += chunks
         self._recent_bytes += sum(map(len, chunks)) - before
         while self._recent_bytes > RECENT_BYTES and len(self._recent) > 1:
-            self._recent_bytes -= len(self._recent.popleft())
+            self._recent_bytes -= len(self._recent.pop(0))
 
     def _forget(self) -> None:
         self._recent.clear()

@@ -8,7 +8,7 @@ from typing import Final
 from storage.installer.events import StoredEvent
 
 # A chunk has at most so many bytes; an event that alone has more is a chunk by itself.
-CHUNK_BYTES: Final = 16_384
+CHUNK_BYTES: Final = 65536
 
 COMMENT: Final = b":\n\n"
 
@@ -25,6 +25,7 @@ class Chunk:
         self.after = after
         self._data: bytes | bytearray = bytearray()
         self._ends: list[int] = []
+        self._cut: tuple[int, int, bytes] = (0, 0, b"")
 
     def __len__(self) -> int:
         return len(self._data)
@@ -37,17 +38,31 @@ class Chunk:
     def add(self, encoded: bytes) -> bool:
         """Add the frame of the next event; False where there is no room for it, and never will be."""
         if self._ends and len(self._data) + len(encoded) > CHUNK_BYTES:
-            self._data = bytes(self._data)
+            self.close()
             return False
         self._data += encoded
         self._ends.append(len(self._data))
         return True
 
+    def close(self) -> None:
+        """Let nothing more be added."""
+        self._data = bytes(self._data)
+        self._cut = (0, len(self._data), self._data)
+
     def beyond(self, position: int) -> bytes:
-        """The frames of its events with a larger id; `position` is from `after` on and before `last`."""
+        """The frames of its events with a larger id; `position` is from `after` on and before `last`.
+
+        Readers that want the same as the one before get the same bytes: many follow at the head, or begin with a chunk.
+        """
         start = self._ends[position - self.after - 1] if position > self.after else 0
-        # Of a chunk that is full and wanted as a whole, all readers get the same bytes.
-        return bytes(memoryview(self._data)[start:]) if start else bytes(self._data)
+        cut_start, cut_end, cut = self._cut
+        if (start, len(self._data)) != (cut_start, cut_end):
+            with memoryview(self._data) as data:
+                cut = bytes(data[start:])
+            # A chunk that is closed keeps the whole of it, which is no copy.
+            if not isinstance(self._data, bytes):
+                self._cut = (start, len(self._data), cut)
+        return cut
 
 
 def pack(chunks: list[Chunk], events: Iterable[StoredEvent]) -> None:

@@ -19,6 +19,8 @@ class _Page:
 
     def __init__(self, chunks: list[Chunk]) -> None:
         self._chunks = chunks
+        for chunk in chunks:
+            chunk.close()
         self.size = sum(map(len, chunks))
 
     def find(self, position: int) -> Chunk | None:
