@@ -132,9 +132,10 @@ def _go_on(machine: Machine, events: int, expected: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """Many readers take the last EVENTS events of a history."""
+    """Many readers take the last events of a history, of which there are EVENTS from the beginning."""
 
     count: int = READERS
+    events: int = EVENTS
     name: ClassVar[str] = "install-replay"
     note: ClassVar[str] = f"p50 and p99 are when readers came to the end. {NOTE}"
     budgets: ClassVar[Sequence[Budget]] = (Budget("gatehouse", "fastapi", 3, 5), Budget("gatehouse", "limit", 0.5, 0.8))
@@ -142,11 +143,11 @@ class Replay:
     @property
     def work(self) -> str:
         """How many readers of how much."""
-        return f"streamInstallEvents, {self.count} readers of {EVENTS:,} events that are history, TLS"
+        return f"streamInstallEvents, {self.count} readers of {self.events:,} events that are history, TLS"
 
     def play(self, machine: Machine) -> Round:
         """One round; the connections are there before it begins."""
-        after = machine.last - EVENTS
+        after = machine.last - self.events
         with machine.reading(self.count) as all_readers:
             spent = Spent.so_far(machine.server)
             began = time.time_ns()
@@ -155,11 +156,11 @@ class Replay:
             looking = take_until(lambda each: each.ended, all_readers)
             cpu, load_cpu = spent.since(looking)
             frames, _ = understood(all_readers, after)
-        if len(frames) != EVENTS:
-            raise BenchError(f"{machine.server.program.name} sent {len(frames)} events of {EVENTS}")
+        if len(frames) != self.events:
+            raise BenchError(f"{machine.server.program.name} sent {len(frames)} events of {self.events}")
         ends = sorted((reader.times[-1] - began) / 1e6 for reader in all_readers)
         return Round(
-            requests=EVENTS * self.count,
+            requests=self.events * self.count,
             seconds=ends[-1] / 1e3,
             p50=percentile(ends, 50),
             p99=percentile(ends, 99),
@@ -171,10 +172,11 @@ class Replay:
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """Many readers follow an install that writes LINES_A_SECOND lines a second, evenly, for so many seconds."""
+    """Many readers follow an install that writes so many lines a second, evenly, for so many seconds."""
 
     seconds: int
     count: int = READERS
+    lines_a_second: int = LINES_A_SECOND
     name: ClassVar[str] = "install-live"
     note: ClassVar[str] = f"p50 and p99 are from an event's `at`, with which its commit begins, to a reader. {NOTE}"
     budgets: ClassVar[Sequence[Budget]] = (
@@ -185,14 +187,14 @@ class Live:
     @property
     def work(self) -> str:
         """How many readers of how much."""
-        lines = f"{LINES_A_SECOND:,} lines a second"
+        lines = f"{self.lines_a_second:,} lines a second"
         return f"streamInstallEvents, {self.count} readers of an install that writes {lines}, TLS"
 
     def play(self, machine: Machine) -> Round:
         """One round; the install writes its first line once every reader has the beginning of its stream."""
         machine.go.unlink(missing_ok=True)
-        lines, after = LINES_A_SECOND * self.seconds, machine.last
-        machine.start(lines, LINES_A_SECOND, machine.go)
+        lines, after = self.lines_a_second * self.seconds, machine.last
+        machine.start(lines, self.lines_a_second, machine.go)
         with machine.reading(self.count) as all_readers:
             for reader in all_readers:
                 reader.ask(machine.code, after)
