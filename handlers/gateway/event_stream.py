@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from starlette.types import Send
 
-from handlers.gateway.exchange import Exchange
+from handlers.gateway.exchange import CONNECTION, Connection, Exchange
 
 # A client that has lost the connection tries again after so many milliseconds.
 OPENING: Final = b": gatehouse\n\nretry: 2000\n\n"
@@ -42,7 +43,7 @@ class EventStream:
 
     async def _send_body(self, exchange: Exchange, send: Send) -> None:
         """Send chunks until there is none, or the client has left: nobody need try to send to it to find that out."""
-        sending = asyncio.create_task(self._send_chunks(send))
+        sending = asyncio.create_task(self._send_chunks(exchange.scope.get(CONNECTION), send))
         leaving = asyncio.create_task(exchange.left())
         try:
             await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
@@ -55,13 +56,23 @@ class EventStream:
         if sent or not sending.cancelled():
             sending.result()
 
-    async def _send_chunks(self, send: Send) -> None:
+    async def _send_chunks(self, connection: Connection | None, send: Send) -> None:
         await send({"type": "http.response.body", "body": OPENING, "more_body": True})
         turn = 0
         async for chunk in self.chunks:
-            await send({"type": "http.response.body", "body": chunk, "more_body": True})
+            if connection is not None:
+                await connection.pass_on(_framed(chunk))
+            else:
+                # A test transport has none.
+                await send({"type": "http.response.body", "body": chunk, "more_body": True})
             turn += len(chunk) + _CHUNK_BYTES
             if turn >= TURN_BYTES:
                 turn = 0
                 # Neither the source nor a client that has left need ever make this wait.
                 await asyncio.sleep(0)
+
+
+@lru_cache(maxsize=8)
+def _framed(chunk: bytes) -> bytes:
+    """Return a chunk with its framing (RFC 9112, section 7.1), made once for many clients that are sent the same."""
+    return b"%x\r\n%b\r\n" % (len(chunk), chunk)

@@ -40,6 +40,9 @@ class Connection(Protocol):
     def hang_up(self) -> None:
         """End it soon, although the answer has no end."""
 
+    async def pass_on(self, framed: bytes) -> None:
+        """Send a chunk of the answer's body with its framing, once the client has taken most of what came before."""
+
 
 class Exchange:
     """A request, from its first header to the last byte of its answer.

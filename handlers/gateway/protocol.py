@@ -116,6 +116,13 @@ class GatewayProtocol(HttpToolsProtocol):
             self.transport.close()
             self._abort_soon()
 
+    async def pass_on(self, framed: bytes) -> None:
+        """Send a chunk of the answer's body, with its framing, as `send` would; to a client that has left, nothing."""
+        if self.flow.write_paused:
+            await self.flow.drain()
+        if self._answering is not None and not self._answering.disconnected:
+            self.transport.write(framed)
+
     def pause_writing(self) -> None:
         """Hold up the answer, and cut it off where the client takes nothing of it for too long."""
         super().pause_writing()
