@@ -26,6 +26,7 @@ from handlers.gateway.faults import Api
 from handlers.gateway.listener import Listener
 from handlers.gateway.outlet import Outlet, outlet
 from handlers.gateway.pages import Page, document_pages, metrics_page
+from handlers.gateway.pressure import Pressure
 from handlers.gateway.server import Bound, serve
 from handlers.gateway.telemetry import Metrics, RequestLog, configure_logging
 from handlers.installer.api import installer_api, installer_document
@@ -167,9 +168,18 @@ async def _run(
             installs = _installs(settings, folder, storage)
             apis["installer"] = [installer_api(installs, folder.read_secret(folder.install_code))]
             await opened.enter_async_context(kept(installs.job.run, stopping, patience_seconds=JOB_SECONDS))
+        pressure = Pressure()
         bound = [
             Bound(
-                Listener(name, apis[name], _pages(name, metrics), metrics, request_log),
+                Listener(
+                    name,
+                    apis[name],
+                    _pages(name, metrics),
+                    metrics,
+                    request_log,
+                    # An installer has one client, and its readers are many.
+                    None if name == "installer" else pressure,
+                ),
                 each,
                 server_context(folder, name) if settings.tls(name) else None,
             )

@@ -19,6 +19,7 @@ from handlers.gateway.event_stream import EventStream
 from handlers.gateway.exchange import EXCHANGE, BodyMalformed, BodyTooLarge, ClientLeft, Exchange
 from handlers.gateway.faults import RETRY_AFTER, Api, Entry, Fault, Finding, storage_fault
 from handlers.gateway.parameters import ParameterFault, Parameters
+from handlers.gateway.pressure import REFUSED
 from handlers.gateway.schemas import Describer
 from storage.errors import StorageError, Unstorable
 
@@ -70,6 +71,9 @@ class Endpoint:
         exchange: Exchange = scope[EXCHANGE]
         exchange.operation = self._name
         exchange.limit = self._limit
+        if REFUSED in scope:
+            await self._fault(Fault.OVERLOADED, exchange).send(send)
+            return
         try:
             exchange.path_parameters = self._decode_path(scope["path_params"])
             answer = await self._answer(exchange)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from starlette.types import Receive, Scope, Send
 
+from generated.runtime import Operation
 from handlers.gateway.answers import Rendered, entry_answer
 from handlers.gateway.endpoint import Endpoint
 from handlers.gateway.exchange import CONNECTION, EXCHANGE, FAULT, Exchange
 from handlers.gateway.faults import Api, Fault
 from handlers.gateway.guard import Guard
 from handlers.gateway.pages import Page
+from handlers.gateway.pressure import Door, Pressure
 from handlers.gateway.reply import Reply
 from handlers.gateway.routing import canonical_path, routed
 from handlers.gateway.schemas import Describer
@@ -26,11 +28,17 @@ class Listener:
     """Serves what the documents put on the listener `name`, and `pages` beside it.
 
     The first of `apis` gives its problem shape to paths under no other's prefix. Where one has a guard for this
-    listener, it stands before all but the pages.
+    listener, it stands before all but the pages. What writes is refused where the `pressure` is too high, if any.
     """
 
     def __init__(
-        self, name: str, apis: Sequence[Api], pages: Mapping[str, Page], metrics: Metrics, request_log: RequestLog
+        self,
+        name: str,
+        apis: Sequence[Api],
+        pages: Mapping[str, Page],
+        metrics: Metrics,
+        request_log: RequestLog,
+        pressure: Pressure | None = None,
     ) -> None:
         self.name = name
         self._apis = apis
@@ -39,12 +47,11 @@ class Listener:
         self._metrics = metrics
         self._request_log = request_log
         endpoints = {
-            f"{api.name}.{operation.id}": Endpoint(api, operation, name, describer)
-            for api in apis
-            for describer in [Describer(api.contract)]
-            for operation in api.operations
-            if name in operation.listeners
+            endpoint: Endpoint(api, operation, name, describers[api.name])
+            for describers in [{api.name: Describer(api.contract) for api in apis}]
+            for endpoint, api, operation in _carried(apis, name)
         }
+        self.door = None if pressure is None else Door(pressure, _carried(apis, name), metrics.answered)
         self._app = routed(endpoints, self._unrouted, self._wrong_method)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -68,6 +75,8 @@ class Listener:
         finally:
             # Both hold the scope: left in it, each request would be a cycle that waits for the collector.
             del scope[EXCHANGE]
+            if self.door is not None:
+                self.door.let_go(scope)
             scope.pop(CONNECTION, None)
             seconds = (reply.ended or time.perf_counter()) - exchange.started
             self._metrics.answered(exchange.operation, reply.status, seconds)
@@ -100,3 +109,11 @@ class Listener:
 
     def _api_of(self, path: str) -> Api:
         return next((api for api in self._apis if api.prefix and path.startswith(api.prefix)), self._apis[0])
+
+
+def _carried(apis: Sequence[Api], listener: str) -> Iterator[tuple[str, Api, Operation]]:
+    """Give the operations that a listener carries, each with the name that it has in metrics and logs."""
+    for api in apis:
+        for operation in api.operations:
+            if listener in operation.listeners:
+                yield f"{api.name}.{operation.id}", api, operation

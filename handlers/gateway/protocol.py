@@ -11,16 +11,19 @@ import os
 import socket
 import ssl
 import sys
+import time
 from collections.abc import Mapping
 from enum import Enum
 from itertools import chain
 from typing import Final
 
 from httptools import HttpParserError, HttpParserUpgrade
+from starlette.types import Message
 from uvicorn._types import ASGI3Application
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from handlers.gateway.exchange import CONNECTION, FAULT, TARGET
+from handlers.gateway.exchange import CONNECTION, FAULT, TARGET, ClientLeft, Exchange
+from handlers.gateway.pressure import AT_ONCE_SECONDS, REFUSED, REST_SECONDS, Door
 
 HEADER_SECONDS: Final = 10.0
 BODY_SECONDS: Final = 30.0
@@ -61,6 +64,9 @@ class GatewayProtocol(HttpToolsProtocol):
     _answering: RequestResponseCycle | None = None
     _stalled: asyncio.TimerHandle | None = None
     _stopping = False
+    _dropping = False
+    _refused_at = 0.0
+    door: Door | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Note the client's certificate and start waiting for a first request."""
@@ -209,6 +215,8 @@ class GatewayProtocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """Open the scope of a request and put the TLS extension into it (ASGI TLS extension 0.2)."""
         super().on_message_begin()
+        # After a refusal the next request may come in the same piece of data.
+        self._unset_keepalive_if_required()
         if self._tls is not None:
             self.scope.setdefault("extensions", {})["tls"] = self._tls
         self.scope[CONNECTION] = self  # type: ignore[typeddict-unknown-key]
@@ -229,12 +237,56 @@ class GatewayProtocol(HttpToolsProtocol):
         self.scope[TARGET] = self.url  # type: ignore[typeddict-unknown-key]
         if self._is_faulty():
             self.scope[FAULT] = True  # type: ignore[typeddict-unknown-key]
-        super().on_headers_complete()
+        else:
+            self._dropping = self._turn_away()
+        if not self._dropping:
+            super().on_headers_complete()
         self._phase = _Phase.BODY
         self._progressed = True
         self._expect(None)
         # Trailer fields are no header fields (RFC 9110, section 6.5.1): they go to a list that nobody reads.
         self.headers = []
+
+    def _turn_away(self) -> bool:
+        """Answer a request that is refused, as soon as its header section is there, where that is a simple matter.
+
+        Its body is dropped by the parser; a task, a scope or a log line of its own it has not. All else that is refused
+        goes on to its endpoint.
+        """
+        method = self.parser.get_method().decode("ascii")
+        if self.door is None or not self.door.refuses(method):
+            return False
+        waits = self.cycle is not None and not self.cycle.response_complete
+        if waits or self.flow.write_paused or self._stopping or not self.parser.should_keep_alive():
+            return False
+        self.scope["path"] = self.url.partition(b"?")[0].decode("ascii")
+        exchange = Exchange(self.scope, _receive_nothing)  # type: ignore[arg-type]
+        answer = self.door.refusal(method, exchange, self._preamble())
+        if answer is None:
+            return False
+        self.transport.write(answer)
+        # As the listener does: left in it, the connection would be a cycle that waits for the collector.
+        exchange.scope.pop(CONNECTION, None)
+        return True
+
+    def _preamble(self) -> bytes:
+        return b"HTTP/1.1 503 Service Unavailable\r\n" + b"".join(
+            b"%b: %b\r\n" % field for field in self.server_state.default_headers
+        )
+
+    def _after_refusal(self, door: Door) -> None:
+        """Wait for the next request, for a while without reading where the last refusal was not heeded."""
+        self._dropping = False
+        self.timeout_keep_alive_task = self.loop.call_later(self.timeout_keep_alive, self.timeout_keep_alive_handler)
+        before, self._refused_at = self._refused_at, time.perf_counter()
+        if self._refused_at - before < AT_ONCE_SECONDS:
+            self.flow.pause_reading()
+            self._refused_at += REST_SECONDS
+            door.rest(self._read_on)
+
+    def _read_on(self) -> None:
+        if not self.transport.is_closing() and not self.pipeline:
+            self.flow.resume_reading()
 
     def _is_faulty(self) -> bool:
         return (
@@ -251,7 +303,8 @@ class GatewayProtocol(HttpToolsProtocol):
     def on_body(self, body: bytes) -> None:
         """Take some of the body."""
         self._progressed = True
-        super().on_body(body)
+        if not self._dropping:
+            super().on_body(body)
 
     def on_message_complete(self) -> None:
         """Wait for the next request without a deadline of our own: the keep-alive time-out holds until it begins."""
@@ -261,10 +314,20 @@ class GatewayProtocol(HttpToolsProtocol):
         # Some of the next request may have come with the end of this one.
         self._since_complete = self._chunk
         self._expect(None)
+        if self._dropping and self.door is not None:
+            self._after_refusal(self.door)
+            return
         super().on_message_complete()
+        if self.door is not None and self._answering is self.cycle and not self.cycle.response_complete:
+            self.door.take(self.cycle.scope)  # type: ignore[arg-type]
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
         self._answering = cycle
+        if self.door is not None:
+            if self.door.refuses(cycle.scope["method"]):
+                cycle.scope[REFUSED] = True  # type: ignore[typeddict-unknown-key]
+            elif not cycle.more_body:
+                self.door.take(cycle.scope)  # type: ignore[arg-type]
         super()._start_asgi_task(cycle, app)
 
     def on_response_complete(self) -> None:
@@ -316,6 +379,10 @@ class GatewayProtocol(HttpToolsProtocol):
         self.transport.close()
         if self._tls is not None:
             self._abort_soon()
+
+
+async def _receive_nothing() -> Message:
+    raise ClientLeft
 
 
 def _confirmed(transport: asyncio.Transport) -> int:

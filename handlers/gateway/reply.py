@@ -49,7 +49,7 @@ class Reply:
         headers = [*message["headers"], (b"x-request-id", self._exchange.trace_id.encode())]
         if self._exchange.more_body:
             self._close = CLOSE in headers
-            if not self._close and _ends_connection(self._exchange):
+            if not self._close and ends_connection(self._exchange):
                 self._close = True
                 headers.append(CLOSE)
         message["headers"] = headers
@@ -73,7 +73,7 @@ class Reply:
             return
 
 
-def _ends_connection(exchange: Exchange) -> bool:
+def ends_connection(exchange: Exchange) -> bool:
     """Tell whether the connection has to end with an answer that came before the whole request.
 
     The rest may be long, or never come (RFC 9110, section 10.1.1), or the client wants the end by itself.

@@ -50,6 +50,7 @@ class Server(uvicorn.Server):
 
     def __init__(self, bound: Bound) -> None:
         super().__init__(_config(bound))
+        self._door = bound.listener.door
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -68,7 +69,9 @@ class Server(uvicorn.Server):
         self.started = True
 
     def _protocol(self) -> GatewayProtocol:
-        return GatewayProtocol(self.config, self.server_state, {})
+        protocol = GatewayProtocol(self.config, self.server_state, {})
+        protocol.door = self._door
+        return protocol
 
 
 async def serve(bound: Sequence[Bound], on_stop: Callable[[], None] = lambda: None) -> None:

@@ -19,6 +19,7 @@ from starlette.types import ASGIApp
 from handlers.gateway.faults import Api
 from handlers.gateway.listener import Listener
 from handlers.gateway.pages import document_pages, metrics_page
+from handlers.gateway.pressure import Pressure
 from handlers.gateway.server import Bound, Server, bind
 from handlers.gateway.telemetry import Metrics, RequestLog
 from tests.handlers.gateway.small_api import JOIN_CONTRACT, SHOP_CONTRACT, TOKEN, Shop, small_apis
@@ -32,10 +33,12 @@ DOCUMENTS: Final[Mapping[str, bytes]] = {
 }
 
 
-def new_listener(name: str, apis: Sequence[Api], metrics: Metrics, request_log: RequestLog) -> Listener:
+def new_listener(
+    name: str, apis: Sequence[Api], metrics: Metrics, request_log: RequestLog, pressure: Pressure | None = None
+) -> Listener:
     """Return a listener with some documents and the pages beside them."""
     pages = document_pages(DOCUMENTS) | {"/metrics": metrics_page(metrics.render)}
-    return Listener(name, apis, pages, metrics, request_log)
+    return Listener(name, apis, pages, metrics, request_log, pressure)
 
 
 class Served:
@@ -47,6 +50,7 @@ class Served:
         tls: ssl.SSLContext | None = None,
         app: ASGIApp | None = None,
         apis: Sequence[Api] = (),
+        pressure: Pressure | None = None,
     ) -> None:
         self.shop = Shop()
         self.metrics = Metrics()
@@ -54,7 +58,9 @@ class Served:
         self.request_log = RequestLog(self.log)
         self._socket = bind("127.0.0.1", 0)
         self.port: int = self._socket.getsockname()[1]
-        listener = app or new_listener(name, apis or small_apis(self.shop), self.metrics, self.request_log)
+        listener = app or new_listener(name, apis or small_apis(self.shop), self.metrics, self.request_log, pressure)
+        if app is not None:
+            app.door = None  # type: ignore[attr-defined]
         self.server = Server(Bound(cast("Listener", listener), self._socket, tls))
         self.loop: asyncio.AbstractEventLoop
         self._started = threading.Event()
