@@ -35,7 +35,7 @@ def _known(names: list[str] | None) -> list[str] | None:
 
 
 # A changed key counts from the next request on that does not come in the very same instant.
-KEYS_LOOKED_AT_EVERY_SECONDS: Final = 0.001
+KEYS_LOOKED_AT_EVERY_SECONDS: Final = 0.005
 
 ListenerOption = Annotated[
     list[str] | None,
