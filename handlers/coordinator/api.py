@@ -51,4 +51,5 @@ def coordinator_api(app: App, sources: Sources, operator_token: str) -> Api:
         ),
         schemes={"registrySignature": "control", "operatorToken": "control"},
         faults=FAULTS,
+        shed=("admitEvent",),
     )

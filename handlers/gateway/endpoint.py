@@ -63,6 +63,7 @@ class Endpoint:
         self._body = _Body(api, operation, operation.body, describer) if operation.body else None
         self._limit = operation.body.limit if operation.body else 0
         self._takes_accept = operation.accept
+        self._shed = operation.id in api.shed
         self._authenticator, self._unauthenticated = _authentication(api, operation, listener)
         self._challenges = challenges(api, listener)
 
@@ -71,7 +72,7 @@ class Endpoint:
         exchange: Exchange = scope[EXCHANGE]
         exchange.operation = self._name
         exchange.limit = self._limit
-        if REFUSED in scope:
+        if self._shed and REFUSED in scope:
             await self._fault(Fault.OVERLOADED, exchange).send(send)
             return
         try:

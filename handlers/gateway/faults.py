@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, NamedTuple, TypeAlias
@@ -85,7 +85,8 @@ class Api:
     the one listener on which each security scheme counts; the one that is the `guard` is asked of every request there,
     before it is routed. `faults` names the codes of each fault in order of preference: an operation is answered with
     the first that it documents, a path without an operation with the first. `meanings` are, by operationId, what JSON
-    bodies are held to beside their schemas, `plain` what most bodies are held to instead.
+    bodies are held to beside their schemas, `plain` what most bodies are held to instead. Of the operations in `shed`
+    some are refused where more is asked than can be answered in good time.
     """
 
     name: str
@@ -99,6 +100,7 @@ class Api:
     guard: str | None = None
     meanings: Mapping[str, Meaning] = field(default_factory=dict)
     plain: Mapping[str, Plain] = field(default_factory=dict)
+    shed: Collection[str] = ()
     catalogue: Mapping[str, Entry] = field(init=False)
 
     def __post_init__(self) -> None:

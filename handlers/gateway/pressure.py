@@ -29,8 +29,9 @@ FEW: Final = 32
 # An answer is late that takes so many times as long as one to a request that had the server for itself. The slowest of
 # a hundred take about twice as long as most, which is to stay below ten times.
 LATE: Final = 5.0
-# Nothing is refused until answers have been late for so long: a burst is taken whole.
-STANDING_SECONDS: Final = 0.025
+# Nothing is refused until answers have been late for so long: a burst is taken whole (RFC 8289, section 4.2: in this
+# time a queue that is only a burst has been seen to end).
+STANDING_SECONDS: Final = 0.1
 # A client that asks again sooner than this after a refusal pays no heed to Retry-After; its connection is then not read
 # for a while. Refusing it again and again would take the time of those that are served.
 AT_ONCE_SECONDS: Final = 0.01
@@ -135,7 +136,7 @@ class Refusal:
 
 
 class Door:
-    """What one listener lets in: all that reads, and what writes as long as the pressure allows.
+    """What one listener lets in: what its APIs shed as long as the pressure allows, and all else at any time.
 
     `count` is told of each answer as Metrics.answered is. What is refused here has no line of its own in the log: there
     is one a second for all of them.
@@ -149,15 +150,9 @@ class Door:
     ) -> None:
         self._pressure = pressure
         self._count = count
-        # An operation whose document knows no 503 is not refused here.
-        writing = [
-            (name, operation, entry)
-            for name, api, operation in operations
-            for entry in [api.entry(Fault.OVERLOADED, operation)]
-            if operation.method not in _READS and entry.status == 503
-        ]
-        self._refusals = [Refusal(name, entry) for name, _, entry in writing]
-        self._find = re.compile("|".join(_pattern(operation) for _, operation, _ in writing).encode()).fullmatch
+        shed = [(name, api, operation) for name, api, operation in operations if operation.id in api.shed]
+        self._refusals = [Refusal(name, api.entry(Fault.OVERLOADED, operation)) for name, api, operation in shed]
+        self._find = re.compile("|".join(_pattern(operation) for _, _, operation in shed).encode()).fullmatch
         self._resting: deque[tuple[float, Callable[[], None]]] = deque()
         self._refused = 0
 

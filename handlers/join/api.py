@@ -52,5 +52,6 @@ def join_api(app: App, operator_token: str) -> Api:
         ),
         schemes={"operatorToken": "control", "joinToken": "join", "clientCertificate": "join"},
         faults=FAULTS,
+        shed=("reportJoinEvents",),
         plain={"reportJoinEvents": PLAIN},
     )

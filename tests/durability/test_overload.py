@@ -46,9 +46,9 @@ def test_where_answers_stay_away_more_is_refused_unread_and_taken_again_afterwar
                 assert (*answer.outcome, answer.header("Retry-After")) == OVERLOADED
                 assert answer.json["traceId"] == answer.header("X-Request-Id")
             assert roomy.deliver(late, key=bytes(32)).outcome == OVERLOADED[:2]
-            assert roomy.operate("POST", "/v1/restore-hold", {"reason": "overload"}).outcome == OVERLOADED[:2]
             assert roomy.send("GET", "/ready").status == 200
             assert roomy.operate("GET", "/v1/runs").status == 200
+            assert roomy.operate("POST", "/v1/release-admission-hold", {"a": "mistake"}).status == 400
             assert roomy.send("POST", "/v1/nothing").status == 404
         other.execute("ROLLBACK")
     wait_for(lambda: roomy.rows()["runs"] == len(waiting))

@@ -725,6 +725,7 @@ def small_apis(shop: Shop) -> list[Api]:
             authenticators=shop,
             schemes=schemes,
             faults=faults,
+            shed={operation.id for operation in operations if operation.method not in {"GET", "HEAD"}},
         )
         for name, prefix, contract, operations, faults in [
             ("shop", "", SHOP_CONTRACT, SHOP_OPERATIONS, SHOP_FAULTS),
