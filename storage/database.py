@@ -87,7 +87,11 @@ class Storage(Aggregates):
         written then any more.
         """
         writer = ProcessWriter(child, waiting=limits.waiting, on_commit=on_commit, on_loss=on_loss)
-        await writer.connect()
+        try:
+            await writer.connect()
+        except BaseException:
+            await writer.close()
+            raise
         storage = cls(Opened(place, readers=limits.readers), writer, limits, recovery_only=recovery_only)
         writer.know(storage)
         return storage

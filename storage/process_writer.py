@@ -21,6 +21,7 @@ import select
 import signal
 import struct
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from operator import attrgetter
 from typing import Any, Final, NamedTuple, NoReturn
 
@@ -49,17 +50,19 @@ class Child(NamedTuple):
     answers: int
 
 
-def start(place: Place, *, recovery_only: bool, prepare: Callable[[], None]) -> Child:
+def start(
+    place: Place, *, recovery_only: bool, around: Callable[[], AbstractContextManager[object]] = contextlib.nullcontext
+) -> Child:
     """Fork the process that commits; to be called before this one has a loop, a thread or a connection.
 
-    It calls `prepare`, opens the database, tells whether it could, and ends with this process, whose signals are not
-    meant for it.
+    Within `around`, it opens the database, tells whether it could, and commits until this process ends, whose signals
+    are not meant for it.
     """
     request_end, requests = _pipe()
     answers, answer_end = _pipe()
     pid = os.fork()
     if pid == 0:
-        _become(place, recovery_only, prepare, request_end, answer_end)
+        _become(place, recovery_only, around, request_end, answer_end)
     os.close(request_end)
     os.close(answer_end)
     return Child(pid, requests, answers)
@@ -73,20 +76,36 @@ def _pipe() -> tuple[int, int]:
     return ends
 
 
-def _become(place: Place, recovery_only: bool, prepare: Callable[[], None], requests: int, answers: int) -> NoReturn:
-    """Be that process until the other end of its pipe is closed."""
+def _become(
+    place: Place,
+    recovery_only: bool,
+    around: Callable[[], AbstractContextManager[object]],
+    requests: int,
+    answers: int,
+) -> NoReturn:
+    """Be that process until the other end of a pipe is closed; nothing of it goes on in what its parent began."""
     code = 1
     try:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
         _close_all_but(requests, answers)
-        prepare()
-        _serve(place, recovery_only, requests, answers)
-        code = 0
-    except BaseException as error:  # noqa: BLE001 - nothing of this process may go on in what its parent began.
-        _log.critical("the process that commits failed", exc_info=error)
+        with around():
+            code = _tell_failure(lambda: _serve(place, recovery_only, requests, answers))
     finally:
         os._exit(code)
+
+
+def _tell_failure(work: Callable[[], None]) -> int:
+    """Return the exit code of the work, and log why it is not 0."""
+    try:
+        work()
+    except BrokenPipeError:
+        # Who would have taken the outcomes is gone.
+        return 0
+    except Exception:  # noqa: BLE001 - whatever it was, it is told, and this process ends.
+        _log.critical("the process that commits failed", exc_info=True)
+        return 1
+    return 0
 
 
 def _close_all_but(*kept: int) -> None:
@@ -98,10 +117,10 @@ def _close_all_but(*kept: int) -> None:
 
 
 def _serve(place: Place, recovery_only: bool, requests: int, answers: int) -> None:
-    opened = Opened(place, readers=0)
     try:
+        opened = Opened(place, readers=0)
         opened.prepare()
-    except StorageError as error:
+    except (StorageError, ValueError) as error:
         _write(answers, error)
         return
     _write(answers, None)
@@ -109,14 +128,16 @@ def _serve(place: Place, recovery_only: bool, requests: int, answers: int) -> No
     readers = Readers(opened.reading, size=1, waiting=0)
     aggregates = Aggregates(_Absent(waiting=0), readers, opened.writing.dialect, recovery_only=recovery_only)
     kinds: dict[bytes, Kind[Any, Any]] = {}
-    for pieces in _batches(requests):
-        for kind in {kind for kind, _ in pieces} - kinds.keys():
-            kinds[kind] = _KindUnpickler(kind, aggregates).load()
-        results = committer.run([Work(kinds[kind], pickle.loads(item)) for kind, item in pieces])  # noqa: S301 - see above
-        _tell_causes(results)
-        _write(answers, results)
-    committer.disconnect()
-    opened.release()
+    try:
+        for pieces in _batches(requests):
+            for kind in {kind for kind, _ in pieces} - kinds.keys():
+                kinds[kind] = _KindUnpickler(kind, aggregates).load()
+            results = committer.run([Work(kinds[kind], pickle.loads(item)) for kind, item in pieces])  # noqa: S301 - see above
+            _tell_causes(results)
+            _write(answers, results)
+    finally:
+        committer.disconnect()
+        opened.release()
 
 
 def _batches(descriptor: int) -> Iterator[list[tuple[bytes, bytes]]]:
@@ -124,13 +145,13 @@ def _batches(descriptor: int) -> Iterator[list[tuple[bytes, bytes]]]:
     frames, more = _Frames(), select.poll()
     more.register(descriptor, select.POLLIN)
     while received := os.read(descriptor, _PIPE_BYTES):
-        pieces = [piece for frame in frames.of(received) for piece in frame]
+        pieces = [piece for frame in frames.whole(received) for piece in frame]
         taken = len(received)
         while taken < _TAKEN_BYTES and more.poll(0):
             received = os.read(descriptor, _PIPE_BYTES)
             if not received:
                 break
-            pieces += [piece for frame in frames.of(received) for piece in frame]
+            pieces += [piece for frame in frames.whole(received) for piece in frame]
             taken += len(received)
         if pieces:
             yield pieces
@@ -159,18 +180,19 @@ class _Frames:
     def __init__(self) -> None:
         self._rest = bytearray()
 
-    def of(self, received: bytes) -> Iterator[Any]:
+    def whole(self, received: bytes) -> list[Any]:
         """The values of the frames that are whole by now."""
         self._rest += received
-        start = 0
+        values, start = [], 0
         while len(self._rest) >= start + _LENGTH.size:
             (length,) = _LENGTH.unpack_from(self._rest, start)
             end = start + _LENGTH.size + length
             if len(self._rest) < end:
                 break
-            yield pickle.loads(memoryview(self._rest)[start + _LENGTH.size : end])  # noqa: S301 - see above
+            values.append(pickle.loads(memoryview(self._rest)[start + _LENGTH.size : end]))  # noqa: S301 - see above
             start = end
         del self._rest[:start]
+        return values
 
 
 class _KindPickler(pickle.Pickler):
@@ -183,6 +205,12 @@ class _KindPickler(pickle.Pickler):
     def persistent_id(self, obj: object) -> str | None:
         """Return the name of what the other process has by itself."""
         return self._names.get(id(obj))
+
+
+def _pickled_kind(kind: Kind[Any, Any], names: Mapping[int, str]) -> bytes:
+    written = io.BytesIO()
+    _KindPickler(written, names).dump(kind)
+    return written.getvalue()
 
 
 class _KindUnpickler(pickle.Unpickler):
@@ -241,6 +269,7 @@ class ProcessWriter(Writer):
         self._kinds: dict[Kind[Any, Any], bytes] = {}
         loop = asyncio.get_running_loop()
         self._ready: asyncio.Future[None] = loop.create_future()
+        self._told = False
         self._ended: asyncio.Future[None] = loop.create_future()
         self._requests: asyncio.WriteTransport | None = None
 
@@ -258,34 +287,43 @@ class ProcessWriter(Writer):
         self._names = dict(_named(aggregates))
 
     def _packed(self, kind: Kind[Any, Any], item: object) -> tuple[bytes, bytes]:
-        known = self._kinds.get(kind)
-        if known is None:
-            written = io.BytesIO()
-            _KindPickler(written, self._names).dump(kind)
-            known = self._kinds[kind] = written.getvalue()
-        return known, pickle.dumps(item)
+        try:
+            known = self._kinds.get(kind)
+            if known is None:
+                known = self._kinds[kind] = _pickled_kind(kind, self._names)
+            return known, pickle.dumps(item)
+        except Exception as error:
+            raise Unstorable("this item cannot be sent to the process that commits") from error
 
     def _send(self, pieces: list[tuple[bytes, bytes]]) -> None:
         if self._requests is not None:
             self._requests.write(_framed(pickle.dumps(pieces)))
 
     def _received(self, value: Any) -> None:
-        if self._ready.done():
+        if self._told:
             self._answer(value)
-        elif value is None:
-            self._ready.set_result(None)
         else:
-            self._ready.set_exception(value)
+            self._tell(value)
 
     def _lost(self) -> None:
         """Fail what waits: what was sent may stand."""
-        if not self._ready.done():
-            self._ready.set_exception(Unavailable(_ENDED))
-        self._answer([Unavailable(_ENDED) for _ in self._waiting])
+        self._tell(Unavailable(_ENDED))
+        self._gathered.clear()
+        self._settle([Unavailable(_ENDED) for _ in self._waiting])
         self._ended.set_result(None)
-        if not self._closed:
+        if not self._closed and self._ready.exception() is None:
             self._closed = True
             self._on_loss()
+
+    def _tell(self, failure: Exception | None) -> None:
+        """Let `connect` return, or raise why the child could not open the database; only the first word counts."""
+        self._told = True
+        if self._ready.done():
+            return
+        if failure is None:
+            self._ready.set_result(None)
+        else:
+            self._ready.set_exception(failure)
 
     async def _end(self) -> None:
         if self._requests is not None:
@@ -305,7 +343,7 @@ class _Answers(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Take what came."""
-        for value in self._frames.of(data):
+        for value in self._frames.whole(data):
             self._received(value)
 
     def connection_lost(self, _: Exception | None) -> None:

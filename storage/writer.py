@@ -98,6 +98,9 @@ class Writer(abc.ABC):
         """Give the oldest of what waits its results, outcomes and errors, all of which shared one commit."""
         if self._on_commit is not None:
             self._on_commit(len(results))
+        self._settle(results)
+
+    def _settle(self, results: Sequence[object]) -> None:
         for result in results:
             future = self._waiting.popleft()
             if future.done():

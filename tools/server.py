@@ -9,7 +9,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -24,7 +24,7 @@ from handlers.coordinator.execution.connection import connections
 from handlers.coordinator.sources import Sources
 from handlers.gateway.faults import Api
 from handlers.gateway.listener import Listener
-from handlers.gateway.outlet import Outlet, outlet
+from handlers.gateway.outlet import outlet
 from handlers.gateway.pages import Page, document_pages, metrics_page
 from handlers.gateway.pressure import Pressure
 from handlers.gateway.server import Bound, serve
@@ -43,12 +43,12 @@ from handlers.join.rafts.port import Raft
 from handlers.join.turns import Turns
 from storage import process_writer
 from storage.database import Storage
-from storage.errors import Unavailable
 from storage.join.ledger import Ledger
 from storage.opening import Place
 from storage.process_writer import Child
 from tools import settings as chosen
 from tools.commands import database
+from tools.commands.terminal import UnreachableError
 from tools.executor.supervisor import STOP_SECONDS, Supervisor
 from tools.keeper import kept
 from tools.settings import ListenerName, Settings
@@ -80,8 +80,8 @@ def run(
 
     From then on an executor runs beside it, with the arguments `executor`; None for none.
 
-    Raises what `Storage.open` raises, StateError where a file of the folder is missing or none of its kind, and
-    SettingsError where a file is that the settings name.
+    Raises what `Storage.open` raises, StateError where a file of the folder is missing or none of its kind,
+    SettingsError where a file is that the settings name, and UnreachableError where the process that commits ended.
     """
     place = Place(
         url=settings.database_url,
@@ -89,7 +89,7 @@ def run(
         audit_file=folder.audit_file,
         busy_milliseconds=settings.limits.busy_milliseconds,
     )
-    child = process_writer.start(place, recovery_only=recovery_only, prepare=_prepare_child)
+    child = process_writer.start(place, recovery_only=recovery_only, around=_logging_apart)
     with contextlib.ExitStack() as opened:
         # A process that was started without stderr has no log.
         stderr = sys.stderr or opened.enter_context(Path(os.devnull).open("w"))
@@ -127,6 +127,7 @@ async def _run(
     ready: Callable[[], None],
 ) -> None:
     metrics = Metrics()
+    serving = asyncio.Event()
 
     def committed(items: int) -> None:
         metrics.committed(items)
@@ -135,12 +136,17 @@ async def _run(
 
     def lost() -> None:
         # Nothing can be written any more: whoever keeps this server running has to start it anew.
-        signal.raise_signal(signal.SIGTERM)
+        if serving.is_set():
+            signal.raise_signal(signal.SIGTERM)
 
     def answering() -> None:
+        serving.set()
+        if storage.writer.closed:
+            return lost()
         ready()
         if supervisor is not None:
             supervisor.start()
+        return None
 
     async with contextlib.AsyncExitStack() as opened:
         opened.callback(request_log.flush)
@@ -194,14 +200,19 @@ async def _run(
         asyncio.get_running_loop().call_soon(answering)
         await serve(bound, stopping.set)
         if storage.writer.closed:
-            raise Unavailable("the process that commits has ended")
+            raise UnreachableError("the process that commits has ended, and with it this server; the log may say why")
 
 
-def _prepare_child() -> None:
+@contextlib.contextmanager
+def _logging_apart() -> Iterator[None]:
     """Let the process that commits log as this one does; what both have stays shared as long as neither touches it."""
-    if sys.stderr is not None:
-        configure_logging(Outlet(sys.stderr.fileno()))
     _make_the_collector_rare()
+    if sys.stderr is None:
+        yield
+        return
+    with outlet(sys.stderr.fileno()) as log:
+        configure_logging(log)
+        yield
 
 
 def _leave_to_reference_counts() -> None:
