@@ -127,15 +127,30 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def cpu_seconds(pid: int) -> float | None:
-    """The processor time that a process has used so far, of all its threads; None where the system does not tell.
+    """The processor time that a server has used so far, with its forks', of all threads; None where nothing tells.
 
     It is to the nanosecond: /proc counts in hundredths of a second, of which a round of streams may take ten.
     """
     try:
         # The clock that clock_getcpuclockid(3) gives on Linux, which Python has for threads alone.
-        return time.clock_gettime(~pid << 3 | 2)
+        return sum(time.clock_gettime(~each << 3 | 2) for each in (pid, *forks(pid)))
     except OSError:
         return None
+
+
+def forks(pid: int) -> list[int]:
+    """The children of a process that run its own command; none where there is no /proc to ask.
+
+    Such is the process that commits for a server, which is a part of it; its executor is a program of its own.
+    """
+    found = []
+    # Any of them may end meanwhile.
+    with contextlib.suppress(OSError):
+        command = Path(f"/proc/{pid}/cmdline").read_bytes()
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            children = map(int, (task / "children").read_text().split())
+            found += [each for each in children if Path(f"/proc/{each}/cmdline").read_bytes() == command]
+    return found
 
 
 def peak_memory(pid: int) -> int | None:
@@ -145,6 +160,22 @@ def peak_memory(pid: int) -> int | None:
     except FileNotFoundError:
         return None
     return next(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("VmHWM"))
+
+
+def memory_of_forks(pid: int) -> int | None:
+    """The bytes that the forks of a process have for themselves alone by now; None where there is no /proc to ask.
+
+    What they share with it, its own memory has. Together with its peak they are the most that the server can have had.
+    """
+    try:
+        return sum(map(_private, forks(pid))) if Path(f"/proc/{pid}").exists() else None
+    except OSError:
+        return None
+
+
+def _private(pid: int) -> int:
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Private_"))
 
 
 def child(pid: int, module: str) -> int | None:

@@ -6,12 +6,41 @@ from pathlib import Path
 
 import pytest
 
-from tools.bench.servers import HOST, BenchError, Program, answers, child, cpu_seconds, free_port, peak_memory, serving
+from tests.support.gatehouse import wait_for
+from tools.bench.servers import (
+    HOST,
+    BenchError,
+    Program,
+    answers,
+    child,
+    cpu_seconds,
+    forks,
+    free_port,
+    memory_of_forks,
+    peak_memory,
+    serving,
+)
 
 ANSWERING = """
 import http.server, sys
 http.server.HTTPServer(("127.0.0.1", int(sys.argv[1])), http.server.SimpleHTTPRequestHandler).serve_forever()
 """
+
+# A server with a fork that counts for something, and another child that does not.
+FORKING = (
+    """
+import os, subprocess, sys, time
+subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE)
+kept, end = os.pipe()
+if os.fork() == 0:
+    os.close(end)
+    mine, until = os.urandom(20_000_000), time.process_time() + 0.3
+    while time.process_time() < until: pass
+    os.read(kept, 1)
+    os._exit(0)
+"""
+    + ANSWERING
+)
 
 
 def program(folder: Path, source: str) -> Program:
@@ -76,3 +105,25 @@ def test_a_process_is_found_by_its_parent_and_the_module_that_it_runs(tmp_path: 
         assert child(os.getpid(), "tools.bench.receiver") == server.pid
         assert child(os.getpid(), "tools.bench") is None
         assert child(server.pid, "tools.bench.receiver") is None
+
+
+def test_the_forks_of_a_server_are_a_part_of_it_and_its_other_children_are_not(tmp_path: Path) -> None:
+    if not Path("/proc/self/smaps_rollup").exists():
+        pytest.skip("there is no /proc")
+    with serving(program(tmp_path, FORKING)) as server:
+        [fork] = forks(server.pid)
+        assert child(server.pid, "import sys; sys.stdin.read()") not in (None, fork)
+        wait_for(lambda: (cpu_seconds(fork) or 0) > 0.3)
+        whole, part = cpu_seconds(server.pid), cpu_seconds(fork)
+        assert whole is not None
+        assert part is not None
+        assert whole > part
+        own = memory_of_forks(server.pid)
+        assert own is not None
+        assert own > 20_000_000
+    assert forks(server.pid) == []
+
+
+def test_a_process_without_forks_has_no_memory_in_them() -> None:
+    assert memory_of_forks(os.getpid()) in (0, None)
+    assert memory_of_forks(2**22 + 1) is None
