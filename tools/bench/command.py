@@ -2,23 +2,22 @@
 
 import json
 import os
-import time
 from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Final, Literal
 
 from rich.console import Console
 
-from tools.bench import admission, execution, install, join, load
+from tools.bench import admission, execution, install, join, kept, load, plot
 from tools.bench.admission import Admission
+from tools.bench.document import document
 from tools.bench.execution import Execution
 from tools.bench.load import Job, Round, play
-from tools.bench.report import Memory, Played, Result, document, failures, show
+from tools.bench.report import Memory, Played, Result, runs_held
 from tools.bench.servers import BenchError, Server, peak_memory, serving
+from tools.bench.tables import show, show_runs
 
-RESULTS: Final = Path("bench-results")
 WARM_UP_SECONDS: Final = 2
 WARM_UP_RATE: Final = 6_000.0
 WAVE_SECONDS: Final = 5
@@ -35,27 +34,46 @@ PARTS: Final[tuple[Part, ...]] = ("admit", "execution", "join", "install")
 Say = Callable[[str], None]
 
 
-def run(parts: Collection[Part] = PARTS, *, rounds: int = 5, seconds: int = 4, as_json: bool = False) -> int:
-    """Measure, print tables (or the JSON document) and keep the document in bench-results/.
+def run(
+    parts: Collection[Part] = PARTS, *, rounds: int = 5, seconds: int = 4, runs: int = 1, as_json: bool = False
+) -> int:
+    """Measure so many times over, print tables (or the JSON document), keep document and plot in bench-results/.
 
-    Returns the exit code: 0 where every budget is held, 1 where one is not or the bench cannot measure.
+    Returns the exit code: 0 where every budget is held in every run, 1 where one is not or the bench cannot measure.
     """
-    progress = Console(stderr=True)
+    progress, output = Console(stderr=True), Console(quiet=as_json)
+    results: list[Result] = []
     try:
-        result = measure(parts, rounds=rounds, seconds=seconds, say=progress.print)
+        for _ in range(runs):
+            results.append(measure(parts, rounds=rounds, seconds=seconds, say=progress.print))
+            show(results[-1], output)
+            # After each run: they take long, and the next may be broken off.
+            file = kept.keep(document(results))
     except BenchError as error:
         progress.print(f"[red]{error}[/red]")
         return 1
-    text = json.dumps(document(result), indent=2)
-    kept = RESULTS / f"{result.date.replace(':', '')}.json"
-    kept.write_text(text + "\n")
-    output = Console()
+    if runs > 1:
+        show_runs(results, output)
     if as_json:
-        output.print_json(text)
-    else:
-        show(result, output)
-        output.print(f"kept in {kept}")
-    return 1 if failures(result) else 0
+        Console().print_json(file.read_text())
+    output.print(f"kept in {file}")
+    redraw(file)
+    return 0 if runs_held(results) == runs else 1
+
+
+def redraw(file: Path) -> int:
+    """Make the plot of a kept document beside it and say so on standard error, or why there is none.
+
+    Returns the exit code: 0, or 1 where there is none.
+    """
+    progress, picture = Console(stderr=True), file.with_suffix(".png")
+    try:
+        plot.draw(json.loads(file.read_text()), picture)
+    except BenchError as error:
+        progress.print(str(error))
+        return 1
+    progress.print(f"plot in {picture}")
+    return 0
 
 
 def measure(parts: Collection[Part], *, rounds: int, seconds: int, say: Say) -> Result:
@@ -64,14 +82,11 @@ def measure(parts: Collection[Part], *, rounds: int, seconds: int, say: Say) -> 
         raise BenchError(f"a round lasts at most {LONGEST_ROUND} s: deliveries are good for thirty")
     if set(parts) - {"install"}:
         load.wrk()
-    RESULTS.mkdir(exist_ok=True)
     load_average = os.getloadavg()[0]
     played: list[Played] = []
     first_answer: dict[str, float] = {}
     memory = None
-    # Not in /tmp, which may be memory: what is measured is durable.
-    with TemporaryDirectory(prefix="work-", dir=RESULTS.resolve()) as name:
-        folder = Path(name)
+    with kept.work_folder() as folder:
         if "admit" in parts:
             played.append(measure_admission(folder, rounds=rounds, seconds=seconds, say=say))
             first_answer, memory = measure_gatehouse(folder, say)
@@ -82,13 +97,7 @@ def measure(parts: Collection[Part], *, rounds: int, seconds: int, say: Say) -> 
                 played += measure_join(folder / way, tls=way == "tls", rounds=rounds, seconds=seconds, say=say)
         if "install" in parts:
             played += measure_install(folder / "install", rounds=rounds, seconds=seconds, say=say)
-    return Result(
-        date=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        played=played,
-        first_answer=first_answer,
-        memory=memory,
-        load_average=load_average,
-    )
+    return Result(date=kept.now(), played=played, first_answer=first_answer, memory=memory, load_average=load_average)
 
 
 def measure_admission(folder: Path, *, rounds: int, seconds: int, say: Say) -> Played:
@@ -160,7 +169,7 @@ def measure_gatehouse(folder: Path, say: Say) -> tuple[dict[str, float], Memory]
     say(f"memory: {events:,} events admitted")
     with serving(program) as server:
         again = server.first_answer
-    return {"start in a new folder": first, f"start with {events:,} runs": again}, memory
+    return {"start in a new folder": first, f"start with {MEMORY_EVENTS:,} runs": again}, memory
 
 
 def admit_events(server: Server, wanted: int, scratch: Path) -> int:

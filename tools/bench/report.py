@@ -1,24 +1,15 @@
-"""What the rounds say: medians with their spread, ratios against floors and aims, as tables and as JSON."""
+"""What the rounds say: medians with their spread, ratios, and which floors and limits are held."""
 
-import os
-import platform
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from statistics import median
-from typing import Any, Final
-
-from rich.console import Console
-from rich.table import Table
+from typing import Final
 
 from tools.bench.budgets import Budget, Figure
 from tools.bench.load import Round
 
 START_SECONDS: Final = 2.0
 MEMORY_BYTES: Final = 150_000_000
-# From this load average on, before the bench has begun, figures say more of the machine than of the servers.
-BUSY: Final = 0.5
-# Of one processor's time.
-LOAD_SHARE: Final = 0.8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +34,7 @@ class Played:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """All that one run of the bench has measured."""
+    """All that one run of the bench has measured; `first_answer` is seconds, by which start it was."""
 
     date: str
     played: Sequence[Played]
@@ -65,6 +56,31 @@ class Ratio:
     def holds(self) -> bool:
         """Whether the floor is reached."""
         return self.value >= self.budget.floor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Promise:
+    """A figure of one run beside its floor, or beside its limit where `at_most`; `what` is the same in every run."""
+
+    what: str
+    value: float
+    bound: float
+    at_most: bool = False
+    unit: str = ""
+
+    @property
+    def holds(self) -> bool:
+        """Whether the figure is on the right side."""
+        return self.value <= self.bound if self.at_most else self.value >= self.bound
+
+    @property
+    def asked(self) -> str:
+        """The bound in words."""
+        return f"at {'most' if self.at_most else 'least'} {self.bound:g}{self.unit}"
+
+    def __str__(self) -> str:
+        """The figure, and what was asked."""
+        return f"{self.what}: {self.value:.2f}{self.unit} ({self.asked})"
 
 
 def rate(rounds: Sequence[Round]) -> float:
@@ -89,142 +105,42 @@ def _figure(outcome: Round, figure: Figure) -> float:
     return {"rate": outcome.rate, "p50": outcome.p50, "p99": outcome.p99}[figure]
 
 
-def failures(result: Result) -> list[str]:
-    """One line for each budget that is not held."""
-    lines = [
-        f"{played.name}: {each.budget.name} is {each.value:.2f}, its floor {each.budget.floor:g}"
+def promises(result: Result) -> list[Promise]:
+    """Every floor of the jobs that were played, then what Gatehouse alone is held to."""
+    floors = [
+        Promise(what=f"{played.name}: {each.budget.name}", value=each.value, bound=each.budget.floor)
         for played in result.played
         for each in ratios(played)
-        if not each.holds
     ]
-    lines += [
-        f"gatehouse took {seconds:.2f} s to {name}, {START_SECONDS:g} s are allowed"
+    return floors + limits(result)
+
+
+def limits(result: Result) -> list[Promise]:
+    """How long Gatehouse takes to start, and the memory that it takes, where they were measured."""
+    found = [
+        Promise(what=f"gatehouse, {name}", value=seconds, bound=START_SECONDS, at_most=True, unit=" s")
         for name, seconds in result.first_answer.items()
-        if seconds > START_SECONDS
     ]
-    memory = result.memory
-    if memory and memory.peak_bytes and memory.peak_bytes > MEMORY_BYTES:
-        lines.append(f"gatehouse used {memory.peak_bytes / 1e6:.0f} MB, {MEMORY_BYTES / 1e6:.0f} MB are allowed")
-    return lines
-
-
-def document(result: Result) -> dict[str, Any]:
-    """The result as JSON: the rounds as they were, the ratios, and the machine."""
-    return {
-        **asdict(result),
-        "played": [_played(each) for each in result.played],
-        "machine": {
-            "cores": os.cpu_count(),
-            "system": platform.platform(),
-            "python": platform.python_version(),
-        },
-        "failures": failures(result),
-    }
-
-
-def _played(played: Played) -> dict[str, Any]:
-    return {
-        **asdict(played),
-        "rates": {name: rate(rounds) for name, rounds in played.rounds.items()},
-        "ratios": [asdict(each) | {"holds": each.holds} for each in ratios(played)],
-    }
-
-
-def show(result: Result, console: Console) -> None:
-    """Print the tables."""
-    for played in result.played:
-        console.print(_servers(played, result.date))
-        console.print(_ratios(played))
-        for line in (*_since_written(played), *_carried(played)):
-            console.print(line, highlight=False)
-        console.print(f"{played.note}\n", highlight=False)
-    for name, seconds in result.first_answer.items():
-        console.print(f"gatehouse, {name}: {seconds:.2f} s (at most {START_SECONDS:g})")
     if result.memory and result.memory.peak_bytes:
         used, allowed = result.memory.peak_bytes / 1e6, MEMORY_BYTES / 1e6
-        console.print(
-            f"gatehouse, peak memory over {result.memory.events:,} events: {used:.0f} MB (at most {allowed:.0f})"
-        )
-    for line in failures(result):
-        console.print(f"[red]{line}[/red]")
-    for line in _overworked(result):
-        console.print(f"[yellow]{line}[/yellow]")
-    if result.load_average > BUSY:
-        console.print(
-            f"[yellow]other work was running (load average {result.load_average:.1f}): measure again[/yellow]"
-        )
+        found.append(Promise(what="gatehouse, peak memory", value=used, bound=allowed, at_most=True, unit=" MB"))
+    return found
 
 
-def _overworked(result: Result) -> list[str]:
-    """One line for each server whose load may have measured itself: it has one thread."""
-    return [
-        f"{played.name}: the load of {name} had no time left, and may be what was measured"
-        for played in result.played
-        for name, rounds in played.rounds.items()
-        if median(each.load_cpu / each.seconds for each in rounds) > LOAD_SHARE
-    ]
+def failures(result: Result) -> list[str]:
+    """One line for each promise that is not held."""
+    return [str(each) for each in promises(result) if not each.holds]
 
 
-def _since_written(played: Played) -> list[str]:
-    """One line for each server of whose events it is known when they came about."""
-    lines = []
-    for name, rounds in played.rounds.items():
-        if delays := [each.since_written for each in rounds if each.since_written]:
-            half, most = (median(values) for values in zip(*delays, strict=True))
-            lines.append(f"{name}, from the writing of a line to a reader: p50 {half:.1f} ms, p99 {most:.1f} ms")
-    return lines
+def over_runs(results: Sequence[Result]) -> dict[str, list[Promise]]:
+    """Each promise by what it is about, once for every run that has measured it."""
+    found: dict[str, list[Promise]] = {}
+    for result in results:
+        for promise in promises(result):
+            found.setdefault(promise.what, []).append(promise)
+    return found
 
 
-def _carried(played: Played) -> list[str]:
-    """Two lines for each server that carried out runs: how many, and the memory that it took."""
-    lines = []
-    for name, rounds in played.rounds.items():
-        if carried := [each.carried for each in rounds if each.carried]:
-            during, after = median(each.during for each in carried), median(each.after for each in carried)
-            server, executor = (
-                _most(each.server_peak for each in carried),
-                _most(each.executor_peak for each in carried),
-            )
-            lines.append(f"{name}, runs carried out: {during:,.0f} a second during the rounds, {after:,.0f} after them")
-            lines.append(f"{name}, peak memory: {server} the server, {executor} the executor")
-    return lines
-
-
-def _most(peaks: Iterable[int | None]) -> str:
-    known = [peak for peak in peaks if peak is not None]
-    return f"{max(known) / 1e6:.0f} MB" if known else "unknown"
-
-
-def _servers(played: Played, date: str) -> Table:
-    table = Table(title=f"{played.work}; {date}")
-    table.add_column("server")
-    for column in (f"{played.unit}s/s", "least", "greatest", "p50 ms", "p99 ms", f"CPU µs/{played.unit}"):
-        table.add_column(column, justify="right")
-    for name, rounds in played.rounds.items():
-        rates = [each.rate for each in rounds]
-        figures = [f"{value:,.0f}" for value in (median(rates), min(rates), max(rates))]
-        figures += [f"{median(values):.1f}" for values in zip(*((each.p50, each.p99) for each in rounds), strict=True)]
-        table.add_row(name, *figures, _cpu(rounds))
-    return table
-
-
-def _cpu(rounds: Sequence[Round]) -> str:
-    spent = [each.cpu / each.requests for each in rounds if each.cpu is not None]
-    return f"{median(spent) * 1e6:,.{0 if median(spent) >= 1e-4 else 2}f}" if spent else "unknown"
-
-
-def _ratios(played: Played) -> Table:
-    table = Table()
-    table.add_column("ratio of the medians")
-    for column in ("", "least", "greatest", "floor", "aim", "floor held"):
-        table.add_column(column, justify="right")
-    for each in ratios(played):
-        figures = (each.value, each.least, each.greatest)
-        table.add_row(
-            each.budget.name,
-            *(f"{value:.2f}" for value in figures),
-            f"{each.budget.floor:g}",
-            f"{each.budget.aim:g}",
-            "[green]yes[/green]" if each.holds else "[red]no[/red]",
-        )
-    return table
+def runs_held(results: Sequence[Result]) -> int:
+    """In how many runs every promise was held."""
+    return sum(not failures(result) for result in results)

@@ -7,9 +7,9 @@ import pytest
 from tests.support.effort import in_ci_alone
 from tests.support.programs import needs
 from tests.tools.bench.test_report import GOOD, result, rounds
-from tools.bench import command
+from tools.bench import command, plot
 from tools.bench.admission import Admission, peer
-from tools.bench.command import measure, play_rounds, run
+from tools.bench.command import measure, play_rounds, redraw, run
 from tools.bench.execution import OFF, ON
 from tools.bench.load import Job
 from tools.bench.report import Result
@@ -45,15 +45,69 @@ def test_a_round_that_would_outlive_its_deliveries_is_refused() -> None:
         measure(["admit"], rounds=1, seconds=11, say=lambda _: None)
 
 
-@pytest.mark.parametrize(("measured", "code"), [(GOOD, 0), (result(rounds(1, 1, 1)), 1)])
+BAD = result(rounds(1, 1, 1))
+
+
+@pytest.mark.parametrize(("measured", "code"), [(GOOD, 0), (BAD, 1)])
 def test_the_result_is_kept_as_json_and_a_missed_floor_ends_in_1(
     here: Path, monkeypatch: pytest.MonkeyPatch, measured: Result, code: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (here / "bench-results").mkdir()
     monkeypatch.setattr(command, "measure", lambda *_, **__: measured)
     assert run(as_json=True) == code
-    [kept] = (here / "bench-results").iterdir()
+    [kept] = (here / "bench-results").glob("*.json")
     assert json.loads(kept.read_text()) == json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.usefixtures("here")
+def test_over_several_runs_a_floor_that_one_of_them_missed_is_not_held(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    results = iter([GOOD, BAD, GOOD])
+    monkeypatch.setattr(command, "measure", lambda *_, **__: next(results))
+    assert run(runs=3) == 1
+    assert "floors held in 2 runs of 3" in capsys.readouterr().out
+
+
+def test_runs_that_are_over_are_kept_where_the_next_cannot_be_measured(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results = iter([GOOD])
+
+    def measured(*_: Any, **__: Any) -> Result:
+        for each in results:
+            return each
+        raise BenchError("the disk is full")
+
+    monkeypatch.setattr(command, "measure", measured)
+    assert run(runs=2) == 1
+    [kept] = (here / "bench-results").iterdir()
+    assert len(json.loads(kept.read_text())["runs"]) == 1
+
+
+def test_a_plot_lies_beside_the_document_that_it_is_made_of(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    drawn: list[tuple[Any, Path]] = []
+    monkeypatch.setattr(plot, "draw", lambda document, file: drawn.append((document, file)))
+    file = here / "result.json"
+    file.write_text('{"date": "2026-04-15"}')
+    assert redraw(file) == 0
+    assert drawn == [({"date": "2026-04-15"}, here / "result.png")]
+    assert "result.png" in capsys.readouterr().err.replace("\n", "")
+
+
+def test_a_bench_without_a_plot_says_so_and_has_measured_all_the_same(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def draw(*_: Any) -> None:
+        raise BenchError("no plot: matplotlib is not installed")
+
+    monkeypatch.setattr(plot, "draw", draw)
+    monkeypatch.setattr(command, "measure", lambda *_, **__: GOOD)
+    assert run() == 0
+    assert "no plot: matplotlib is not installed" in capsys.readouterr().err
+    [kept] = (here / "bench-results").iterdir()
+    assert redraw(kept) == 1
 
 
 def test_a_bench_that_cannot_measure_says_why_and_ends_in_1(
