@@ -153,6 +153,18 @@ def forks(pid: int) -> list[int]:
     return found
 
 
+def thread_seconds(pid: int) -> dict[int, float]:
+    """The processor time that each thread of a process has used so far, by its id; none where there is no /proc."""
+    spent = {}
+    for thread in Path(f"/proc/{pid}/task").glob("*"):
+        # Any of them may end meanwhile.
+        with contextlib.suppress(OSError):
+            # The name, which may hold anything, ends at the last parenthesis; utime and stime are 12th from it.
+            user, system = (thread / "stat").read_text().rpartition(")")[2].split()[11:13]
+            spent[int(thread.name)] = (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+    return spent
+
+
 def peak_memory(pid: int) -> int | None:
     """The most bytes that a process has had in memory (VmHWM); None where there is no /proc to ask."""
     try:

@@ -19,6 +19,7 @@ from tools.bench.servers import (
     memory_of_forks,
     peak_memory,
     serving,
+    thread_seconds,
 )
 
 ANSWERING = """
@@ -92,6 +93,13 @@ def test_the_processor_time_of_a_process_only_grows() -> None:
 
 def test_the_processor_time_of_no_process_is_unknown() -> None:
     assert cpu_seconds(2**22 + 1) is None
+
+
+def test_the_processor_time_of_a_process_is_that_of_its_threads() -> None:
+    threads = thread_seconds(os.getpid())
+    assert not Path("/proc/self/stat").exists() or os.getpid() in threads
+    assert all(seconds >= 0 for seconds in threads.values())
+    assert thread_seconds(2**22 + 1) == {}
 
 
 def test_a_process_is_found_by_its_parent_and_the_module_that_it_runs(tmp_path: Path) -> None:
