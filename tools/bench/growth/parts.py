@@ -6,7 +6,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from rich.table import Table
 
-from tools.bench.report import LOAD_SHARE
+from tools.bench.tables import LOAD_SHARE
 
 # The figures that are of one processor's time, all that a load of one thread has.
 LOAD_SHARES: Final = ("load_share", "live_load_share")
