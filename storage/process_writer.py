@@ -252,7 +252,7 @@ class ProcessWriter(Writer):
     """Has a child commit. Where that ends before it was told to, what waits fails and `on_loss` is called."""
 
     # While the loop is busy with the rest of a long turn, the child commits the beginning of it.
-    _most = 8
+    _most = 16
 
     def __init__(
         self,
