@@ -23,7 +23,7 @@ _READING = ("query_only=ON",)
 
 # A larger log between two checkpoints (in pages of 4 KiB) writes a page that changes often less often; the cache (in
 # KiB) keeps the upper pages of the indexes on random ids in memory.
-_WRITING = ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "wal_autocheckpoint=4000", "cache_size=-8000")
+_WRITING = ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "wal_autocheckpoint=4000", "cache_size=-4000")
 
 Purpose = Literal["write", "read", "create"]
 
