@@ -17,9 +17,9 @@ EVENTS = tries(2_000, elsewhere=1_000)
 KILLS = tries(10, elsewhere=3)
 
 
-def killer(pid: int, chance: random.Random) -> Watch:
-    """Kill at a moment within the load that does not follow the answers of a commit."""
-    count, delay = chance.randrange(50, EVENTS * 3 // 4), chance.uniform(0, 0.01)
+def killer(pid: int, chance: random.Random, *, of: int = EVENTS) -> Watch:
+    """Kill at a moment within the load of so many that does not follow the answers of a commit."""
+    count, delay = chance.randrange(50, of * 3 // 4), chance.uniform(0, 0.01)
 
     def watch(answered: int) -> None:
         if answered == count:

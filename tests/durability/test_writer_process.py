@@ -5,16 +5,22 @@ import random
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
+import psycopg
 import pytest
 
-from tests.durability.ledger import Ledger, problems, statuses
+from tests.durability.conftest import on_postgresql
+from tests.durability.executions import executor
+from tests.durability.ledger import Ledger, problems, statuses, verify
 from tests.durability.process import committing
 from tests.durability.test_crash import EVENTS, killer
+from tests.storage.postgresql import Server
 from tests.support import load
 from tests.support.effort import tries
-from tests.support.gatehouse import COMMAND, Gatehouse, NewServer, wait_for
+from tests.support.gatehouse import CARRIED_OUT, COMMAND, Gatehouse, NewServer, wait_for
+from tests.support.installs import SUCCEEDS, Machine
 from tests.support.processes import alive
 
 KILLS = tries(5, elsewhere=2)
@@ -63,6 +69,43 @@ def test_a_committing_process_whose_server_is_killed_ends_and_another_server_sta
     ledger.redeliver(server, deliveries)
     ledger.prove(server)
     assert not any("process that commits" in line for line in new_lines(server, logged))
+
+
+@pytest.mark.parametrize(
+    "victim", [committing, lambda server: server.pid], ids=["the process that commits", "the server"]
+)
+def test_on_postgresql_neither_s_death_loses_anything_or_leaves_a_lock(
+    new_server: NewServer, postgresql: Server, victim: Callable[[Gatehouse], int]
+) -> None:
+    ledger, url = Ledger(), postgresql.create("killing")
+    deliveries = load.deliveries(1_000)
+    server = on_postgresql(new_server, url)
+    with server:
+        ledger.send(server, deliveries, watch=killer(victim(server), random.Random(1), of=1_000))
+        ended(server)
+        server.start()
+        ledger.redeliver(server, deliveries)
+        verify(server)
+        with psycopg.connect(url) as connection:
+            assert ledger.compare_rows(connection) == len(deliveries)
+    postgresql.drop("killing")
+
+
+def test_what_runs_beside_a_server_ends_with_it_when_nothing_can_be_committed(new_server: NewServer) -> None:
+    with new_server(environment=CARRIED_OUT) as server:
+        machine = Machine(server)
+        assert machine.configure().status == 200
+        machine.run(SUCCEEDS)
+        running = wait_for(lambda: executor(server))
+        with machine.writing() as pen, machine.stream(machine.last_id) as stream:
+            os.kill(committing(server), signal.SIGKILL)
+            assert ended(server) == UNREACHABLE
+            assert stream.rest() == []
+            assert not alive(running)
+            server.start()
+            pen.close()
+        assert machine.install()["detail"] == "the server ended before the install did"
+        assert "Traceback" not in server.log
 
 
 def test_a_signal_to_the_committing_process_alone_is_not_meant_for_it(server: Gatehouse) -> None:
