@@ -15,7 +15,7 @@ from tools.bench.document import document
 from tools.bench.execution import Execution
 from tools.bench.load import Job, Round, play
 from tools.bench.report import Memory, Played, Result, runs_held
-from tools.bench.servers import BenchError, Server, peak_memory, serving
+from tools.bench.servers import BenchError, Server, memory_of_forks, peak_memory, serving
 from tools.bench.tables import show, show_runs
 
 WARM_UP_SECONDS: Final = 2
@@ -165,7 +165,7 @@ def measure_gatehouse(folder: Path, say: Say) -> tuple[dict[str, float], Memory]
     with serving(program) as server:
         first = server.first_answer
         events = admit_events(server, MEMORY_EVENTS, folder)
-        memory = Memory(events=events, peak_bytes=peak_memory(server.pid))
+        memory = Memory(events=events, peak_bytes=peak_memory(server.pid), fork_bytes=memory_of_forks(server.pid))
     say(f"memory: {events:,} events admitted")
     with serving(program) as server:
         again = server.first_answer

@@ -3,6 +3,7 @@
 import os
 import platform
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from tools.bench.load import Carried, Round
@@ -36,7 +37,7 @@ def _run(result: Result) -> dict[str, Any]:
         "load_average_before": result.load_average,
         "played": [_played(each) for each in result.played],
         "first_answer_seconds": dict(result.first_answer),
-        "memory": None if memory is None else {"events": memory.events, "peak_bytes": memory.peak_bytes},
+        "memory": None if memory is None else asdict(memory),
         "failures": failures(result),
     }
 

@@ -14,10 +14,14 @@ MEMORY_BYTES: Final = 150_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """The peak memory of Gatehouse over so many admitted events; None where the system does not tell."""
+    """What Gatehouse had in memory over so many admitted events; None where the system does not tell.
+
+    `peak_bytes` is the server's, and `fork_bytes` what the process that commits has beside it for itself at the end.
+    """
 
     events: int
     peak_bytes: int | None
+    fork_bytes: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

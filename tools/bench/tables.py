@@ -28,6 +28,7 @@ def show(result: Result, console: Console) -> None:
         console.print(str(promise))
     if result.memory:
         console.print(f"events admitted meanwhile: {result.memory.events:,}")
+        console.print(f"the process that commits, beside what it shares: {_most([result.memory.fork_bytes])}")
     for line in failures(result):
         console.print(f"[red]not held: {line}[/red]")
     for line in _overworked(result):

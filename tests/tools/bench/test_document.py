@@ -13,7 +13,7 @@ def test_the_document_is_json_with_the_rounds_and_what_follows_from_them() -> No
     assert (told["date"], told["runs_held"]) == (GOOD.date, 1)
     [run] = told["runs"]
     assert run["first_answer_seconds"] == {"start in a new folder": 1.0}
-    assert run["memory"] == {"events": 100_000, "peak_bytes": 90_000_000}
+    assert run["memory"] == {"events": 100_000, "peak_bytes": 90_000_000, "fork_bytes": 30_000_000}
     [played] = run["played"]
     assert played["median_per_second"] == {"gatehouse": 3000.0, "fastapi": 200.0, "limit": 4000.0}
     assert [(each["of_medians"], each["holds"]) for each in played["ratios"]] == [(15.0, True), (0.75, True)]

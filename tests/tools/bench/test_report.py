@@ -23,7 +23,7 @@ def result(
         date="2026-04-15T12:00:00Z",
         played=[Played(name="admit", work="admitEvent", note="A note.", budgets=Admission.budgets, rounds=measured)],
         first_answer={"start in a new folder": first},
-        memory=Memory(events=100_000, peak_bytes=peak),
+        memory=Memory(events=100_000, peak_bytes=peak, fork_bytes=30_000_000),
         load_average=load_average,
     )
 

@@ -25,6 +25,13 @@ def test_the_tables_show_every_server_and_ratio() -> None:
     )
 
 
+def test_the_memory_of_the_process_that_commits_is_told_apart() -> None:
+    assert "the process that commits, beside what it shares: 30 MB" in shown(GOOD)
+    assert GOOD.memory is not None
+    unknown = replace(GOOD, memory=replace(GOOD.memory, fork_bytes=None))
+    assert "the process that commits, beside what it shares: unknown" in shown(unknown)
+
+
 def test_a_load_that_may_have_measured_itself_is_told() -> None:
     assert "no time left" not in shown(GOOD)
     assert "the load of gatehouse had no time left" in shown(result(rounds(3000, 4000, 1000, load_cpu=4.5)))
