@@ -1,6 +1,5 @@
 """The bench from beginning to end: start the servers, play interleaved rounds, measure start and memory, report."""
 
-import json
 import os
 from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
@@ -68,7 +67,7 @@ def redraw(file: Path) -> int:
     """
     progress, picture = Console(stderr=True), file.with_suffix(".png")
     try:
-        plot.draw(json.loads(file.read_text()), picture)
+        plot.draw(kept.read(file), picture)
     except BenchError as error:
         progress.print(str(error))
         return 1

@@ -8,6 +8,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
+from tools.bench.servers import BenchError
+
 RESULTS: Final = Path("bench-results")
 
 
@@ -27,6 +29,17 @@ def keep(document: Mapping[str, Any], what: str = "") -> Path:
     file = place(document["date"], what).with_suffix(".json")
     file.write_text(json.dumps(document, indent=2) + "\n")
     return file
+
+
+def read(file: Path) -> dict[str, Any]:
+    """A document in which servers were compared; raises BenchError for any other file."""
+    try:
+        document = json.loads(file.read_text())
+    except ValueError:
+        document = None
+    if not isinstance(document, dict) or "runs" not in document:
+        raise BenchError(f"{file} has no result of this bench in which servers are compared")
+    return document
 
 
 @contextmanager

@@ -40,7 +40,8 @@ def record(pid: int, seconds: int, form: Format, file: Path) -> None:
     )
     if done.returncode == 0:
         return
-    said = done.stderr.strip()
+    # What follows is a trace of py-spy's own.
+    said = done.stderr.strip().partition("\n")[0]
     if "permission denied" in said.lower() or "not permitted" in said.lower():
         raise BenchError(
             f"py-spy may not look into process {pid}: run this as root or with CAP_SYS_PTRACE, or let a user look into"

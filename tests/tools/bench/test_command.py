@@ -90,9 +90,9 @@ def test_a_plot_lies_beside_the_document_that_it_is_made_of(
     drawn: list[tuple[Any, Path]] = []
     monkeypatch.setattr(plot, "draw", lambda document, file: drawn.append((document, file)))
     file = here / "result.json"
-    file.write_text('{"date": "2026-04-15"}')
+    file.write_text('{"runs": []}')
     assert redraw(file) == 0
-    assert drawn == [({"date": "2026-04-15"}, here / "result.png")]
+    assert drawn == [({"runs": []}, here / "result.png")]
     assert "result.png" in capsys.readouterr().err.replace("\n", "")
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from tools.bench import kept
+from tools.bench.servers import BenchError
 
 DATE = "2026-04-15T12:00:00Z"
 
@@ -29,6 +30,19 @@ def test_a_document_is_kept_by_its_date_over_an_earlier_one() -> None:
 
 def test_what_is_no_comparison_has_its_name_in_that_of_the_file() -> None:
     assert kept.keep({"date": DATE}, "growth") == Path("bench-results/growth-2026-04-15T120000Z.json")
+
+
+def test_a_comparison_is_read_as_it_was_kept() -> None:
+    document = {"date": DATE, "runs": [{"played": []}]}
+    assert kept.read(kept.keep(document)) == document
+
+
+@pytest.mark.parametrize("text", ['{"played": []}', "[]", "no JSON", "\udcff"])
+def test_a_file_that_holds_anything_else_is_refused(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "other.json"
+    file.write_text(text, errors="surrogateescape")
+    with pytest.raises(BenchError, match="no result of this bench"):
+        kept.read(file)
 
 
 def test_a_work_folder_is_among_the_results_and_gone_afterwards() -> None:
