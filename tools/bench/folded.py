@@ -11,9 +11,11 @@ from typing import Final
 
 # What runs a loop or a thread: from the last of these inwards a stack is of interest.
 ROOTS: Final = ("asyncio/runners.py", "threading.py")
+# A server's fork runs neither: this is where it commits. Its stacks are told by a name that its thread has not.
+COMMITTING: Final = "_serve (storage/process_writer.py"
 OURS: Final = ("generated/", "handlers/", "storage/")
 THREADS: Final = {
-    "storage-writer": "storage, the writer's thread",
+    "storage-writer": "storage, the process that commits",
     "storage-reader": "storage, the readers' threads",
     "log-outlet": "log, its thread",
 }
@@ -57,6 +59,9 @@ def _stack(line: str) -> Stack:
     match = _THREAD.fullmatch(thread)
     if match is None or not frames:
         raise ValueError(f"no stack of a thread: {line[:100]}")
+    for place, frame in enumerate(frames):
+        if frame.startswith(COMMITTING):
+            return Stack(int(match[1], 0), "storage-writer", frames[place:], int(count))
     roots = [place for place, frame in enumerate(frames) if _file(frame) in ROOTS]
     return Stack(int(match[1], 0), match[2], frames[roots[-1] if roots else 0 :], int(count))
 

@@ -16,7 +16,7 @@ from tools.bench import admission, folded, install, join, kept, load, spy
 from tools.bench.admission import Admission
 from tools.bench.install import Machine, Replay
 from tools.bench.load import Job, play
-from tools.bench.servers import BenchError, Server, cpu_seconds, serving, thread_seconds
+from tools.bench.servers import BenchError, Server, cpu_seconds, forks, serving, thread_seconds
 
 RECORD_SECONDS: Final = 5
 WARM_UP_SECONDS: Final = 2
@@ -167,18 +167,31 @@ def by_readers(job: Replay, machine: Machine) -> Subject:
 
 
 def profile(subject: Subject, pictures: Path) -> Profile:
-    """Record an operation twice, as a picture and as text, and sum up the text."""
-    pid = subject.server.pid
-    picture, text = (pictures / f"{subject.name}.{suffix}" for suffix in ("svg", "txt"))
+    """Record an operation twice, as pictures and as texts, one of each for the server's fork, and sum up the texts."""
+    server = subject.server.pid
+    recorded = {subject.name: server} | {f"{subject.name}-commit": fork for fork in forks(server)}
     subject.load(WARM_UP_SECONDS)
     with under_load(subject):
-        spy.record(pid, RECORD_SECONDS, "flamegraph", picture)
+        _record(recorded, "flamegraph", pictures, "svg")
     with under_load(subject):
-        before, began = thread_seconds(pid), time.perf_counter()
-        spy.record(pid, RECORD_SECONDS, "raw", text)
-        seconds, after = time.perf_counter() - began, thread_seconds(pid)
+        before, began = _spent(recorded), time.perf_counter()
+        texts = _record(recorded, "raw", pictures, "txt")
+        seconds, after = time.perf_counter() - began, _spent(recorded)
     spent = {thread: total - before.get(thread, 0.0) for thread, total in after.items()}
-    return summed_up(subject, text.read_text(), seconds, spent)
+    return summed_up(subject, "".join(text.read_text() for text in texts), seconds, spent)
+
+
+def _record(pids: Mapping[str, int], form: spy.Format, folder: Path, suffix: str) -> list[Path]:
+    """Record processes at the same time, each to the file of its name."""
+    files = [folder / f"{name}.{suffix}" for name in pids]
+    with ThreadPoolExecutor(len(files)) as pool:
+        list(pool.map(lambda pid, file: spy.record(pid, RECORD_SECONDS, form, file), pids.values(), files))
+    return files
+
+
+def _spent(pids: Mapping[str, int]) -> dict[int, float]:
+    """The processor time that each of their threads has used so far."""
+    return {thread: seconds for pid in pids.values() for thread, seconds in thread_seconds(pid).items()}
 
 
 def summed_up(subject: Subject, text: str, seconds: float, spent: Mapping[int, float]) -> Profile:

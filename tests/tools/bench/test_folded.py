@@ -17,6 +17,13 @@ def test_a_stack_begins_where_a_loop_or_a_thread_begins() -> None:
     assert loop.frames == ["Runner.run (asyncio/runners.py:86)"]
 
 
+def test_the_process_that_commits_is_told_from_the_server_that_it_is_a_fork_of() -> None:
+    line = "thread (5): MainThread;run (tools/server.py:95);_serve (storage/process_writer.py:132);run (a.py:1) 3"
+    [stack] = parse(line)
+    assert stack.frames == ["_serve (storage/process_writer.py:132)", "run (a.py:1)"]
+    assert by_part([stack]) == {"storage, the process that commits": 1.0}
+
+
 def test_a_thread_without_a_name_is_read_too() -> None:
     assert parse("thread (0x7F);run (a b.py:1) 3") == [Stack(127, "", ["run (a b.py:1)"], 3)]
 
@@ -33,7 +40,7 @@ def test_a_thread_weighs_what_time_it_used_however_often_it_was_seen() -> None:
     assert {stack.thread for stack in stacks} == {MAIN, WRITER}
     assert sum(stack.weight for stack in stacks if stack.thread == MAIN) == pytest.approx(3.0)
     assert sum(by_part(stacks).values()) == pytest.approx(1.0)
-    assert by_part(stacks)["storage, the writer's thread"] == pytest.approx(0.25)
+    assert by_part(stacks)["storage, the process that commits"] == pytest.approx(0.25)
 
 
 def test_a_stack_belongs_to_the_part_whose_file_is_the_innermost() -> None:

@@ -41,7 +41,7 @@ def test_the_table_has_the_parts_and_the_functions_that_take_the_most(summed: Pr
     text = output.getvalue()
     assert "admitEvent; 0.80 processors for 5 s" in text
     shares = {line.split("│")[2].strip(): line.split("│")[1].strip() for line in text.splitlines() if "%" in line}
-    assert shares["storage, the writer's thread"] == "25.0%"
+    assert shares["storage, the process that commits"] == "25.0%"
     assert shares["_sqlite.<locals>._begin (storage/connections.py:94)"] == "2.3%"
     assert shares["Writer._serve (storage/writer.py:133)"] == "25.0%"
     assert "bench-results/profiles-x" in text
@@ -143,7 +143,9 @@ def test_every_operation_has_a_flame_graph_and_its_stacks(tmp_path: Path, monkey
     names = ["admit", "join-500-http", "join-1-http", "install-replay"]
     assert [each.name for each in measured.profiles] == names
     kept_files = sorted(file.name for file in measured.folder.iterdir())
-    assert kept_files == sorted(f"{name}.{suffix}" for name in names for suffix in ("svg", "txt"))
+    assert kept_files == sorted(
+        f"{name}{of}.{suffix}" for name in names for of in ("", "-commit") for suffix in ("svg", "txt")
+    )
     for each in measured.profiles:
         assert sum(each.parts.values()) == pytest.approx(1.0)
         assert any("Endpoint" in function for function in each.inclusive)
