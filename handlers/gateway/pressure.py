@@ -29,9 +29,10 @@ FEW: Final = 32
 # An answer is late that takes so many times as long as one to a request that had the server for itself. The slowest of
 # a hundred take about twice as long as most, which is to stay below ten times.
 LATE: Final = 5.0
-# Nothing is refused until answers have been late for so long: a burst is taken whole (RFC 8289, section 4.2: in this
-# time a queue that is only a burst has been seen to end).
-STANDING_SECONDS: Final = 0.1
+# Nothing is refused until answers have been late for so long: a burst of a thousand has been answered by then.
+STANDING_SECONDS: Final = 0.25
+# Where no answer comes at all, a disk or a lock has to be waited for, which is no overload yet.
+STALL_SECONDS: Final = 1.0
 # A client that asks again sooner than this after a refusal pays no heed to Retry-After; its connection is then not read
 # for a while. Refusing it again and again would take the time of those that are served.
 AT_ONCE_SECONDS: Final = 0.01
@@ -50,10 +51,10 @@ _PARAMETER: Final = re.compile(r"\\\{[^}]*\\\}")
 class Pressure:
     """Counts the requests that are taken and unanswered, and tells when no more are to be taken.
 
-    That is when answers have been late, or have not come at all, for STANDING_SECONDS, and as many requests are
-    unanswered as can be answered before they are late, which are FEW at least. It is over once nothing had to be
-    refused for a while. What is late follows from what an answer takes while nothing else is asked for, of which a
-    running median is kept.
+    That is when answers have been late for STANDING_SECONDS, or have not come at all for STALL_SECONDS, and as many
+    requests are unanswered as can be answered before they are late, which are FEW at least. It is over once nothing had
+    to be refused for a while. What is late follows from what an answer takes while nothing else is asked for, of which
+    a running median is kept.
     """
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
@@ -106,8 +107,9 @@ class Pressure:
     def _stands(self, now: float) -> bool:
         if now - self._refused_at < STANDING_SECONDS + REST_SECONDS:
             return True
-        since = self._answered_at if self._late_since is None else self._late_since
-        return now - since > STANDING_SECONDS
+        if self._late_since is None:
+            return now - self._answered_at > STALL_SECONDS
+        return now - self._late_since > STANDING_SECONDS
 
     def _adapt(self, now: float, late: float) -> None:
         """Let as many be unanswered as are answered in the time after which they are late (Little's law)."""

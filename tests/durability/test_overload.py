@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from handlers.gateway.pressure import FEW, STANDING_SECONDS
+from handlers.gateway.pressure import FEW, STALL_SECONDS
 from tests.durability.ledger import Ledger, problems, statuses
 from tests.support import load
 from tests.support.deliveries import Delivery
@@ -39,7 +39,7 @@ def test_where_answers_stay_away_more_is_refused_unread_and_taken_again_afterwar
         other.execute("BEGIN EXCLUSIVE")
         with load.unanswered(roomy.port, [load.signed(each, roomy.key) for each in waiting]):
             arrived = time.monotonic()
-            wait_for(lambda: time.monotonic() > arrived + 4 * STANDING_SECONDS)
+            wait_for(lambda: time.monotonic() > arrived + 1.5 * STALL_SECONDS)
             # The first of each pair is refused before it is routed, the second, whose body has no length, behind that.
             for chunks in ((), (late.body,)):
                 answer = roomy.deliver(late, chunks=chunks)

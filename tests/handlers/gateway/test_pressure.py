@@ -5,7 +5,16 @@ from typing import Any
 
 import pytest
 
-from handlers.gateway.pressure import FEW, REFUSED, REST_SECONDS, STANDING_SECONDS, Door, Pressure, Refusal
+from handlers.gateway.pressure import (
+    FEW,
+    REFUSED,
+    REST_SECONDS,
+    STALL_SECONDS,
+    STANDING_SECONDS,
+    Door,
+    Pressure,
+    Refusal,
+)
 from tests.handlers.gateway.serving import JSON, OPERATOR, Served
 from tests.handlers.gateway.small_api import Shop, small_apis
 from tests.support.wire import message
@@ -125,10 +134,10 @@ def test_where_no_answer_comes_at_all_more_than_few_are_refused_soon() -> None:
     server.ask(FEW)
     server.ask()
     assert server.refused == 0
-    server.clock.now += 2 * STANDING_SECONDS
+    server.clock.now += 2 * STALL_SECONDS
     server.ask()
     assert server.refused == 1
-    assert server.answer() > STANDING_SECONDS
+    assert server.answer() > STALL_SECONDS
 
 
 def test_what_only_reads_is_let_in_at_any_time() -> None:
