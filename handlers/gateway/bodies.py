@@ -62,6 +62,7 @@ class Bodies:
             )
             for media_type, pointer in body.media_types.items()
         }
+        self._spelled = {media_type.encode(): media_type for media_type in self._readers}
         self._describer = describer
 
     def media_type(self, raw: bytes, headers: Sequence[tuple[bytes, bytes]]) -> str | None:
@@ -80,7 +81,8 @@ class Bodies:
             if raw:
                 raise MediaTypeFault
             return None
-        media_type = parse_media_type(content_type)
+        # Nearly all send it as the document spells it.
+        media_type = self._spelled.get(content_type) or parse_media_type(content_type)
         if media_type not in self._readers:
             raise MediaTypeFault
         return media_type

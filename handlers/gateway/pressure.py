@@ -164,7 +164,7 @@ class Door:
 
     def take(self, scope: Scope) -> None:
         """Count a request that has come in whole, and is not refused, until `let_go`."""
-        if scope["method"] not in _READS and not scope.keys() & {TAKEN, REFUSED}:
+        if scope["method"] not in _READS and TAKEN not in scope and REFUSED not in scope:
             scope[TAKEN] = self._pressure.take()
 
     def let_go(self, scope: Scope) -> None:

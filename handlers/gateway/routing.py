@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from itertools import groupby
 from operator import attrgetter
 from typing import Any, Final, TypeAlias
@@ -23,6 +23,8 @@ from handlers.gateway.endpoint import Endpoint
 
 _PARAMETER: Final = re.compile(r"\{[^}]*\}")
 _UNRESERVED: Final = "-._~!$&'()*+,;=:@"
+# Where shorter paths lead is kept; most requests are for few of them.
+_KEPT_PATH: Final = 256
 
 WrongMethod: TypeAlias = Callable[[str, Scope, Send], Awaitable[None]]
 
@@ -111,22 +113,27 @@ class _Routing(RoutingMiddleware):  # type: ignore[misc]
             for route in _completed(mount.app.routes, wrong_method)
         ]
 
+        self._known = lru_cache(maxsize=1024)(self._find)
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Attach the operation and its path parameters to the scope, for the middleware behind this one."""
         path, method = scope["path"], scope["method"]
-        operation_id = None
+        app, parameters = self._known(path, method) if len(path) <= _KEPT_PATH else self._find(path, method)
+        if isinstance(app, _OtherMethod):
+            await app(scope, receive, send)
+            return
+        scope["path_params"] = parameters
+        context = {"api_base_path": "", "operation_id": None if app is None else app.operation_id}
+        scope.setdefault("extensions", {})[ROUTING_CONTEXT] = context
+        await self.app(scope, receive, send)
+
+    def _find(self, path: str, method: str) -> tuple[Any, Mapping[str, str]]:
+        """Return what answers a path and method, None for nothing, and the path parameters."""
         for match, methods, app in self._routes:
             found = match(path)
             if found is not None and (methods is None or method in methods):
-                if isinstance(app, _OtherMethod):
-                    await app(scope, receive, send)
-                    return
-                operation_id = app.operation_id
-                scope["path_params"] = found.groupdict()
-                break
-        context = {"api_base_path": "", "operation_id": operation_id}
-        scope.setdefault("extensions", {})[ROUTING_CONTEXT] = context
-        await self.app(scope, receive, send)
+                return app, found.groupdict()
+        return None, {}
 
 
 class _EndpointApi(RoutedAPI):  # type: ignore[misc]
