@@ -3,9 +3,9 @@
 Committing is a dozen statements a batch. In a thread, each of them has to win the interpreter's lock back from a loop
 that is busy with the next requests, and most of the time nobody commits; a process needs it for none.
 
-What goes to it are frames, four bytes of length and a pickle: a list of pairs, the pickled kind of work and the
-pickled item. What comes back is one frame a batch, the list of its outcomes and errors. Both ends are the same
-program, and nothing else can write into the pipes.
+What goes to it is a frame an item, four bytes of length and a pickle: the pickled kind of work and the item. What comes
+back is one frame a batch, the list of its outcomes and errors. Both ends are the same program, and nothing else can
+write into the pipes.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import signal
 import struct
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
+from itertools import chain
 from operator import attrgetter
 from typing import Any, Final, NamedTuple, NoReturn
 
@@ -132,7 +133,7 @@ def _serve(place: Place, recovery_only: bool, requests: int, answers: int) -> No
         for pieces in _batches(requests):
             for kind in {kind for kind, _ in pieces} - kinds.keys():
                 kinds[kind] = _KindUnpickler(kind, aggregates).load()
-            results = committer.run([Work(kinds[kind], pickle.loads(item)) for kind, item in pieces])  # noqa: S301 - see above
+            results = committer.run([Work(kinds[kind], item) for kind, item in pieces])
             _tell_causes(results)
             _write(answers, results)
     finally:
@@ -140,18 +141,18 @@ def _serve(place: Place, recovery_only: bool, requests: int, answers: int) -> No
         opened.release()
 
 
-def _batches(descriptor: int) -> Iterator[list[tuple[bytes, bytes]]]:
+def _batches(descriptor: int) -> Iterator[list[tuple[bytes, Any]]]:
     """All that has come since the last batch, until the pipe's other end is closed."""
     frames, more = _Frames(), select.poll()
     more.register(descriptor, select.POLLIN)
     while received := os.read(descriptor, _PIPE_BYTES):
-        pieces = [piece for frame in frames.whole(received) for piece in frame]
+        pieces = frames.whole(received)
         taken = len(received)
         while taken < _TAKEN_BYTES and more.poll(0):
             received = os.read(descriptor, _PIPE_BYTES)
             if not received:
                 break
-            pieces += [piece for frame in frames.whole(received) for piece in frame]
+            pieces += frames.whole(received)
             taken += len(received)
         if pieces:
             yield pieces
@@ -165,13 +166,15 @@ def _tell_causes(results: list[object]) -> None:
 
 
 def _write(descriptor: int, value: object) -> None:
-    rest = memoryview(_framed(pickle.dumps(value)))
+    rest = memoryview(b"".join(_framed(value)))
     while rest:
         rest = rest[os.write(descriptor, rest) :]
 
 
-def _framed(payload: bytes) -> bytes:
-    return _LENGTH.pack(len(payload)) + payload
+def _framed(value: object) -> tuple[bytes, bytes]:
+    """The length and the pickle of a value, apart: an item may be long, and is not copied to stand behind the one."""
+    payload = pickle.dumps(value)
+    return _LENGTH.pack(len(payload)), payload
 
 
 class _Frames:
@@ -291,13 +294,13 @@ class ProcessWriter(Writer):
             known = self._kinds.get(kind)
             if known is None:
                 known = self._kinds[kind] = _pickled_kind(kind, self._names)
-            return known, pickle.dumps(item)
+            return _framed((known, item))
         except Exception as error:
             raise Unstorable("this item cannot be sent to the process that commits") from error
 
     def _send(self, pieces: list[tuple[bytes, bytes]]) -> None:
         if self._requests is not None:
-            self._requests.write(_framed(pickle.dumps(pieces)))
+            self._requests.writelines(chain.from_iterable(pieces))
 
     def _received(self, value: Any) -> None:
         if self._told:
