@@ -260,11 +260,15 @@ class GatewayProtocol(HttpToolsProtocol):
         if waits or self.flow.write_paused or self._stopping or not self.parser.should_keep_alive():
             return False
         self.scope["path"] = self.url.partition(b"?")[0].decode("ascii")
+        # A client of HTTP/1.0 waits for the end of its connection, whatever it asked for.
+        self.scope["http_version"] = self.parser.get_http_version()
         exchange = Exchange(self.scope, _receive_nothing)  # type: ignore[arg-type]
         answer = self.door.refusal(method, exchange, self._preamble())
         if answer is None:
             return False
         self.transport.write(answer)
+        if self._stalled is None:
+            self._see_off()
         # As the listener does: left in it, the connection would be a cycle that waits for the collector.
         exchange.scope.pop(CONNECTION, None)
         return True

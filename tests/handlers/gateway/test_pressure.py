@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import json
+import socket
 from typing import Any
 
 import pytest
 
+from handlers.gateway import protocol
 from handlers.gateway.pressure import (
     FEW,
     REFUSED,
@@ -17,7 +19,7 @@ from handlers.gateway.pressure import (
 )
 from tests.handlers.gateway.serving import JSON, OPERATOR, Served
 from tests.handlers.gateway.small_api import Shop, small_apis
-from tests.support.wire import message
+from tests.support.wire import Wire, message
 
 QUICK = 0.001
 SLOW = 0.1
@@ -196,12 +198,27 @@ def test_a_connection_is_kept_after_a_refusal_and_its_next_request_is_answered()
         assert served.shop.stored == []
 
 
-@pytest.mark.parametrize("close", [b"HTTP/1.0\r\n", b"HTTP/1.1\r\nConnection: close\r\n"])
+@pytest.mark.parametrize(
+    "close",
+    [b"HTTP/1.0\r\n", b"HTTP/1.0\r\nConnection: keep-alive\r\n", b"HTTP/1.1\r\nConnection: close\r\n"],
+)
 def test_one_that_has_to_end_its_connection_is_refused_all_the_same(close: bytes) -> None:
     with Served(pressure=_Full()) as served, served.wire() as wire:
         wire.write(STORING.replace(b"HTTP/1.1\r\n", close))
         assert wire.read().status == 503
         assert wire.ended()
+
+
+def test_a_client_that_takes_none_of_its_refusals_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(protocol, "TAKE_SECONDS", 0.1)
+    with Served(pressure=_Full()) as served, Wire(served.port, buffer=2048) as wire:
+        connections = served.server.server_state.connections
+        served.wait_until(lambda: bool(connections))
+        (connection,) = connections
+        connection.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        # As many as wait here without holding up the connection.
+        wire.write(STORING * 25)
+        served.wait_until(lambda: not connections)
 
 
 def test_what_follows_in_the_same_packet_is_answered_in_its_order() -> None:
