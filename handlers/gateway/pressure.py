@@ -185,7 +185,7 @@ class Door:
         refusal = self._refusals[found.lastindex - 1]
         self._count(refusal.name, 503, time.perf_counter() - exchange.started)
         if not self._refused:
-            asyncio.get_running_loop().call_later(TELL_SECONDS, self._tell)
+            asyncio.get_running_loop().call_later(TELL_SECONDS, self.tell)
         self._refused += 1
         return refusal.after(preamble, exchange.trace_id)
 
@@ -203,9 +203,11 @@ class Door:
         if self._resting:
             loop.call_at(self._resting[0][0], self._wake)
 
-    def _tell(self) -> None:
-        log.warning("overloaded: %d requests were refused unread", self._refused)
-        self._refused = 0
+    def tell(self) -> None:
+        """Log how many were refused since that was last told, if any: once a second, and at the stop."""
+        if self._refused:
+            log.warning("overloaded: %d requests were refused unread", self._refused)
+            self._refused = 0
 
 
 def _pattern(operation: Operation) -> str:

@@ -68,6 +68,12 @@ class Server(uvicorn.Server):
         ]
         self.started = True
 
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End the connections; what was refused of late is told before the loop and its timers are gone."""
+        await super().shutdown(sockets)
+        if self._door is not None:
+            self._door.tell()
+
     def _protocol(self) -> GatewayProtocol:
         protocol = GatewayProtocol(self.config, self.server_state, {})
         protocol.door = self._door

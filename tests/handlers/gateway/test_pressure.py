@@ -232,3 +232,12 @@ def test_every_refusal_is_counted() -> None:
         wire.write(STORING)
         assert wire.read().status == 503
         assert b'status="503"' in served.metrics.render()
+
+
+def test_a_server_that_stops_tells_what_it_has_refused_since_the_last_line(caplog: pytest.LogCaptureFixture) -> None:
+    with Served(pressure=_Full()) as served:
+        with served.wire() as wire:
+            wire.write(STORING)
+            assert wire.read().status == 503
+        served.stop()
+        assert [record.getMessage() for record in caplog.records] == ["overloaded: 1 requests were refused unread"]
