@@ -38,6 +38,9 @@ _LENGTH: Final = struct.Struct(">I")
 _TAKEN_BYTES: Final = 4 << 20
 _PIPE_BYTES: Final = 1 << 20
 
+# So long the child has, when the server ends, to finish what it was given.
+END_SECONDS: Final = 10.0
+
 _ENDED: Final = "the process that commits has ended"
 
 _log = logging.getLogger(__name__)
@@ -331,7 +334,11 @@ class ProcessWriter(Writer):
     async def _end(self) -> None:
         if self._requests is not None:
             self._requests.close()
-            await self._ended
+            # One that is stopped, or waits for a disk without end, has answered nobody for what it then leaves undone.
+            await asyncio.wait([self._ended], timeout=END_SECONDS)
+            if not self._ended.done():
+                os.kill(self._child.pid, signal.SIGKILL)
+                await self._ended
             self._requests = None
             await asyncio.to_thread(os.waitpid, self._child.pid, 0)
 

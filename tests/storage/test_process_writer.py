@@ -392,3 +392,17 @@ def test_a_descriptor_beyond_those_that_select_takes_is_none_the_worse(sqlite_ur
     finally:
         for each in many:
             os.close(each)
+
+
+async def test_a_child_that_does_not_finish_is_ended_at_the_close(
+    on_sqlite: Beside, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process_writer, "END_SECONDS", 0.1)
+    os.kill(on_sqlite.child.pid, signal.SIGSTOP)
+    waiting = asyncio.create_task(on_sqlite.submit(echo, 1))
+    await asyncio.sleep(0)
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        await on_sqlite.storage.close()
+    with pytest.raises(Unavailable):
+        await waiting
+    assert not alive(on_sqlite.child.pid)
