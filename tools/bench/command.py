@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, Literal
 
@@ -44,7 +45,9 @@ def run(
     results: list[Result] = []
     try:
         for _ in range(runs):
-            results.append(measure(parts, rounds=rounds, seconds=seconds, say=progress.print))
+            measured = measure(parts, rounds=rounds, seconds=seconds, say=progress.print)
+            # What runs before a later one is this bench.
+            results.append(replace(measured, load_average=results[0].load_average) if results else measured)
             show(results[-1], output)
             # After each run: they take long, and the next may be broken off.
             file = kept.keep(document(results))
