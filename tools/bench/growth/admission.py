@@ -41,7 +41,7 @@ NOTE: Final = (
     f" stored too. Of those stored the last {LIVE:,} are live, the others have ended. What is"
     " read and written is what the process asks of the system, most of it from and to the system's cache. Of the pages"
     " of 4 KB that a commit writes two thirds are of the indexes on event ids and idempotency keys, which are random:"
-    " with few runs the requests share pages, and the server's own cache of 8 MB has them; with many each request reads"
+    " with few runs the requests share pages, and the server's own cache of 4 MB has them; with many each request reads"
     " and writes its own. They are written to the log at once and to their places at the next checkpoint, some hundreds"
     " of requests later, for which a commit waits: the farther apart the places, the longer, hence the 99th percentile."
     " All this holds while the system's cache has the two indexes, some 250 bytes for each run ever admitted; without"
