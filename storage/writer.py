@@ -45,6 +45,7 @@ class Writer(abc.ABC):
         self._gathered: list[Any] = []
         self._waiting: deque[asyncio.Future[Any]] = deque()
         self._closed = False
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     @property
     def closed(self) -> bool:
@@ -61,11 +62,13 @@ class Writer(abc.ABC):
             raise Unavailable("storage is closed")
         if len(self._waiting) >= self._limit:
             raise Overloaded("too much work waits for the database")
-        loop = asyncio.get_running_loop()
+        if self._loop is None:
+            # It is asked for once: each time that takes a call of the system, to see that this is no fork.
+            self._loop = asyncio.get_running_loop()
         if not self._gathered:
-            loop.call_soon(self._hand_over)
+            self._loop.call_soon(self._hand_over)
         self._gathered.append(self._packed(kind, item))
-        future: asyncio.Future[Outcome] = loop.create_future()
+        future: asyncio.Future[Outcome] = self._loop.create_future()
         self._waiting.append(future)
         if len(self._gathered) == self._most:
             self._hand_over()
@@ -132,7 +135,7 @@ class ThreadWriter(Writer):
         self._committer = Committer(writing, audit, node=node, failure_points=self.failure_points)
         self._pace = pace_seconds
         self._resting_until = 0.0
-        self._loop = asyncio.get_running_loop()
+        self._answering = asyncio.get_running_loop().call_soon_threadsafe
         self._batches: queue.SimpleQueue[list[Work] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._serve, name="storage-writer", daemon=True)
         self._thread.start()
@@ -158,7 +161,7 @@ class ThreadWriter(Writer):
                     last = True
                     break
                 batch += more
-            self._loop.call_soon_threadsafe(self._answer, self._committer.run(batch))
+            self._answering(self._answer, self._committer.run(batch))
             self._resting_until = time.monotonic() + rest_seconds(self._pace, self._committer.waited)
             if last:
                 break
