@@ -245,7 +245,7 @@ class Spent:
         """That of this moment."""
         return cls(server, cpu_seconds(server.pid), time.process_time())
 
-    def since(self, looking: float = 0.0) -> tuple[float | None, float]:
+    def since(self, looking: float) -> tuple[float | None, float]:
         """What was spent from then on: by the server, None where it is not known, and by the load.
 
         `looking` is what this process has spent on something else than the load.

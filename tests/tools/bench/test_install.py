@@ -50,6 +50,6 @@ def test_a_percentile_is_the_least_value_that_so_many_do_not_pass(percent: int, 
 
 
 def test_the_processor_time_of_a_server_is_not_always_known_and_that_of_the_load_is(tmp_path: Path) -> None:
-    cpu, load_cpu = Spent.so_far(machine(tmp_path, "limit").server).since()
+    cpu, load_cpu = Spent.so_far(machine(tmp_path, "limit").server).since(0.0)
     assert cpu is None
     assert load_cpu >= 0

@@ -130,8 +130,8 @@ def replay(machine: Machine, events: int) -> Replayed:
         spent = Spent.so_far(machine.server)
         began = time.time_ns() / 1e6
         reader.ask(machine.code, after)
-        take_until(lambda each: each.ended, [reader])
-        cpu, load_cpu = spent.since()
+        looking = take_until(lambda each: each.ended, [reader])
+        cpu, load_cpu = spent.since(looking)
         frames, [chunks] = understood([reader], after)
     if len(frames) != events:
         raise BenchError(f"{machine.server.program.name}: {len(frames)} events came of {events}")
