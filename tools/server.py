@@ -142,11 +142,11 @@ async def _run(
     def answering() -> None:
         serving.set()
         if storage.writer.closed:
-            return lost()
+            lost()
+            return
         ready()
         if supervisor is not None:
             supervisor.start()
-        return None
 
     async with contextlib.AsyncExitStack() as opened:
         opened.callback(request_log.flush)

@@ -8,7 +8,7 @@ from typing import Final
 from storage.installer.events import StoredEvent
 
 # A chunk has at most so many bytes; an event that alone has more is a chunk by itself.
-CHUNK_BYTES: Final = 65536
+CHUNK_BYTES: Final = 65_536
 
 COMMENT: Final = b":\n\n"
 
